@@ -118,13 +118,13 @@ def events(socket: Path | None, config: Path, following: bool, since: int, as_js
 
 def event_line(event: Mapping[str, Any]) -> str:
     """An event as a line for people."""
-    words = [str(event["number"]), event["time"], event["kind"]]
+    columns = [str(event["number"]), event["time"], event["kind"]]
     if event["domain"] is not None:
-        words.append(event["domain"])
+        columns.append(event["domain"])
     if event["from"] is not None or event["to"] is not None:
-        words.append(" -> ".join("-" if one in (None, "") else str(one) for one in (event["from"], event["to"])))
-    words += [f"{key}={value}" for key, value in event["fields"].items()]
-    line = " ".join(words) + (f": {event['why']}" if event["why"] else "")
+        columns.append(" -> ".join("-" if one in (None, "") else str(one) for one in (event["from"], event["to"])))
+    columns += [f"{key}={value}" for key, value in event["fields"].items()]
+    line = " ".join(columns) + (f": {event['why']}" if event["why"] else "")
     return printable(line)
 
 

@@ -91,8 +91,8 @@ def found(request: Request) -> tuple[Finding, ...]:
     if not any(one.check in IMPURE and one.verdict is Verdict.FAILED for one in findings):
         findings.append(_same_in_other_processes(request))
     if printed:
-        words = f"it prints {printed.splitlines()[0]!r:.100}: this will be in the daemon's log with every decision"
-        findings.append(Finding("prints", Verdict.NOTED, words))
+        message = f"it prints {printed.splitlines()[0]!r:.100}: this will be in the daemon's log with every decision"
+        findings.append(Finding("prints", Verdict.NOTED, message))
     return tuple(findings)
 
 
@@ -107,8 +107,8 @@ def _same_in_other_processes(request: Request) -> Finding:
         answers.append(result["answers"])
     for state, one, other in zip(pool_states(request.seed), *answers, strict=True):
         if one != other:
-            words = "it answers differently in another process: sort what comes from a set, and use no hash() or id()"
-            return Finding("fresh-process", Verdict.FAILED, words, as_python(state, request.options))
+            message = "it answers differently in another process: sort what comes from a set, and use no hash() or id()"
+            return Finding("fresh-process", Verdict.FAILED, message, as_python(state, request.options))
     return Finding("fresh-process", Verdict.PASSED, "the same in other processes, with any PYTHONHASHSEED")
 
 
@@ -131,14 +131,14 @@ def run_trial(request: Request, hash_seed: int | None = None) -> tuple[Mapping[s
             status = None
         finally:
             _end(process)
-        said, also = _end_of(output), printable_lines(_end_of(printed, 20_000))
+        result_text, other_output = _end_of(output), printable_lines(_end_of(printed, 20_000))
     try:
-        result: dict[str, Any] = json.loads(said)
+        result: dict[str, Any] = json.loads(result_text)
     except json.JSONDecodeError:
-        return _ended_early(status, also, request), also
+        return _ended_early(status, other_output, request), other_output
     if "refused" in result:
         raise UsageError(result["refused"])
-    return result, also
+    return result, other_output
 
 
 def _end_of(file: IO[bytes], most: int = 2**30) -> str:
@@ -185,5 +185,5 @@ def show(target: str, findings: Sequence[Finding], console: Console) -> None:
             shown = lines if len(lines) <= LONGEST_EXAMPLE else lines[:LONGEST_EXAMPLE] + cut
             console.print(Text(printable_lines("\n".join(shown))), soft_wrap=True)
     counts = {verdict: sum(one.verdict is verdict for one in findings) for verdict in Verdict}
-    said = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    console.print(Text(f"\n{printable(target)}: {', '.join(said)}"), soft_wrap=True)
+    totals = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    console.print(Text(f"\n{printable(target)}: {', '.join(totals)}"), soft_wrap=True)

@@ -71,17 +71,17 @@ async def _asked(
                 f"control socket {path}: no answer in {timeout_s or 0:g} s: see the daemon's log; "
                 "if the daemon hangs, kill -9 it; `vscaf off` then puts everything back from its journal"
             ) from error
-        words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        message = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         if isinstance(reason, FileNotFoundError | ConnectionRefusedError):
-            raise NoDaemon(f"control socket {path}: {words}: is `vscaf daemon` running?") from error
+            raise NoDaemon(f"control socket {path}: {message}: is `vscaf daemon` running?") from error
         if isinstance(reason, PermissionError):
-            raise VscafError(f"control socket {path}: {words}: be root, or in control_read_group") from error
-        raise VscafError(f"control socket {path}: {words}: see the daemon's log") from error
+            raise VscafError(f"control socket {path}: {message}: be root, or in control_read_group") from error
+        raise VscafError(f"control socket {path}: {message}: see the daemon's log") from error
 
 
 def _refused(path: Path, status: int, text: bytes) -> VscafError:
     try:
-        words = msgspec.json.decode(text, type=Failure).error
+        message = msgspec.json.decode(text, type=Failure).error
     except msgspec.MsgspecError:
-        words = f"control socket {path}: status {status} without a message: see the daemon's log"
-    return UsageError(words) if status == 400 else VscafError(words)
+        message = f"control socket {path}: status {status} without a message: see the daemon's log"
+    return UsageError(message) if status == 400 else VscafError(message)

@@ -32,8 +32,8 @@ def schema_text() -> str:
 
 def _unfolded(definition: dict[str, Any]) -> dict[str, Any]:
     """*definition* with its docstring as one line."""
-    words = {"description": " ".join(definition["description"].split())} if "description" in definition else {}
-    return {**definition, **words}
+    description = {"description": " ".join(definition["description"].split())} if "description" in definition else {}
+    return {**definition, **description}
 
 
 def _answer(endpoint: Endpoint) -> Any:

@@ -132,8 +132,8 @@ class ControlServer:
             self._inode = self.path.stat().st_ino
             self._listener = await asyncio.get_running_loop().create_unix_server(self._connected, sock=listening)
         except OSError as error:
-            words = error.strerror or str(error)
-            raise UsageError(f"control socket {self.path}: {words}: give another path as control_socket") from error
+            message = error.strerror or str(error)
+            raise UsageError(f"control socket {self.path}: {message}: give another path as control_socket") from error
 
     async def stop(self) -> None:
         """Ends the server after the answers that are under way, and removes the socket if it is still its own."""
@@ -340,5 +340,5 @@ def _json(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
 
 
-def _failure(status: int, words: str) -> web.Response:
-    return _json(Failure(error=" ".join(words.split())), status)
+def _failure(status: int, message: str) -> web.Response:
+    return _json(Failure(error=" ".join(message.split())), status)

@@ -211,8 +211,8 @@ class Daemon:
 
     def _unforeseen(self, about: str, what: str, error: Exception) -> None:
         """Reports an unexpected error in work for all domains, once for each cause. The work is tried again."""
-        words = f"{what} failed: {error!r}: partitions stay as they are until it works again"
-        if self._warnings.warn_once(about, words, kind=Kind.FAULT):
+        why = f"{what} failed: {error!r}: partitions stay as they are until it works again"
+        if self._warnings.warn_once(about, why, kind=Kind.FAULT):
             log.error("%s failed, please report this: %r", what, error, exc_info=error)
 
     def _look_due_s(self) -> float:
@@ -274,8 +274,8 @@ class Daemon:
         if error_without is None:
             self._warnings.clear("policy")
         else:
-            words = f"policy {self.policy.name} always fails: {error_without!r}: equal shares until it works"
-            self._warnings.warn_once("policy", words)
+            message = f"policy {self.policy.name} always fails: {error_without!r}: equal shares until it works"
+            self._warnings.warn_once("policy", message)
 
     def _decided(self, decision: Decision) -> None:
         self.decision, self._memory = decision, decision.memory
@@ -361,9 +361,9 @@ class Daemon:
             if before != target[name] or (domain.goal is None and not target[name]):
                 news = True
                 self.decider.begun(name, clock.now_s())
-                words = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
+                lists = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
                 why = decision.reasons.get(name, "placement")
-                self.events.record(Kind.ALLOCATION, name, before=words[0], after=words[1], why=why)
+                self.events.record(Kind.ALLOCATION, name, before=lists[0], after=lists[1], why=why)
             domain.goal = Goal(target[name], domain.maximum, competition, name in decision.suspended)
         self.transitions += news
 

@@ -55,5 +55,7 @@ class Actuator:
             done = await self._host.plug(seen.key, vcpus, claim or None)
         else:
             done = await self._host.unplug(seen.key, vcpus)
-        words = f" ({done.words})" if done.words else ""
-        log.info("domain %s: vCPUs %d -> %d: %s, %d there%s", seen.name, before, vcpus, done.outcome, done.vcpus, words)
+        detail = f" ({done.words})" if done.words else ""
+        log.info(
+            "domain %s: vCPUs %d -> %d: %s, %d there%s", seen.name, before, vcpus, done.outcome, done.vcpus, detail
+        )

@@ -176,7 +176,7 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
         return None
     used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
     domain.inferred.busy_cpus = sum(used_s.values()) / window_s
-    _hold_to_its_word(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
+    _check_reported_online(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
     return HostUsage(sum(used_s.values()), window_s, sum(waited_s.values()))
 
 
@@ -185,7 +185,7 @@ def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[in
     return {vcpu: max(0.0, time_s - before_s[vcpu]) for vcpu, time_s in now_s.items() if vcpu in before_s}
 
 
-def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float], now_s: float) -> None:
+def _check_reported_online(domain: ManagedDomain, busy_cpus: Mapping[int, float], now_s: float) -> None:
     """Compares the guest's report of its online CPUs with the CPU time of its vCPUs."""
     online, transition = domain.online_vcpus(), domain.transition
     if online is None or transition is None or transition.resting or not transition.acknowledged:

@@ -61,12 +61,12 @@ def load_target(target: str) -> Policy:
         module = _load_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except ModuleNotFoundError as error:
         if where.endswith(".py") or error.name is None or not f"{where}.".startswith(f"{error.name}."):
-            raise PolicyError(f"policy {where}: {_words(error)}: install it, or remove the import") from error
+            raise PolicyError(f"policy {where}: {_one_line(error)}: install it, or remove the import") from error
         there_is = ", ".join(policy_names())
         hint = f"give MODULE:FUNCTION, FILE.py or the name of an installed policy ({there_is})"
         raise PolicyError(f"policy {target}: not found: {hint}") from error
     except (Exception, SystemExit) as error:  # modules are other people's code: they may raise anything
-        raise PolicyError(f"policy {where}: {_words(error)}: correct it") from error
+        raise PolicyError(f"policy {where}: {_one_line(error)}: correct it") from error
     policy = getattr(module, function, None) if function else _only_function(module, where)
     if policy is None:
         raise PolicyError(f"policy {where} has no {function}: give one of its functions ({_listed(module)})")
@@ -106,7 +106,7 @@ def _only_function(module: ModuleType, where: str) -> object:
     return getattr(module, names[0])
 
 
-def _words(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -153,8 +153,8 @@ class Watched:
 
     def io(self) -> Finding:
         if self.seen:
-            words = f"{'; '.join(self.seen)}: a policy must use only the pool and its options"
-            return Finding("io", Verdict.FAILED, words)
+            message = f"{'; '.join(self.seen)}: a policy must use only the pool and its options"
+            return Finding("io", Verdict.FAILED, message)
         return Finding("io", Verdict.PASSED, "it opens, connects and runs nothing, as far as Python reports")
 
 
@@ -165,10 +165,12 @@ def tried(request: Request) -> dict[str, object]:
     except PolicyError as error:
         return {"refused": str(error)}
     if request.mode == "answers":
-        said = [ask(policy, state, request.options) for state in pool_states(request.seed)]
+        results = [ask(policy, state, request.options) for state in pool_states(request.seed)]
         # The text of an exception is left out: it may contain addresses of objects.
         return {
-            "answers": [[one.kind, sorted(one.cpus.items()), sorted(one.queued), sorted(one.suspended)] for one in said]
+            "answers": [
+                [one.kind, sorted(one.cpus.items()), sorted(one.queued), sorted(one.suspended)] for one in results
+            ]
         }
     findings = check_policy(policy, request.options, seed=request.seed)
     return {"findings": [asdict(one) for one in (*findings, policy.io())]}

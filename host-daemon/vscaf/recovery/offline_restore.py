@@ -88,8 +88,8 @@ async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: st
     try:
         journal.write(left, ended)
     except OSError as error:
-        words = f"journal {journal.path}: {error.strerror or error}: it still names domains put back: run this again"
-        failed.append(words)
+        message = f"journal {journal.path}: {error.strerror or error}: it still names domains put back: run this again"
+        failed.append(message)
     if failed:
         raise VscafError("; ".join(failed))
     return sorted(done)

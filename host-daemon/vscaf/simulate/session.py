@@ -126,8 +126,8 @@ def _warn_of_options(scenario: Scenario, policies: Sequence[str]) -> None:
     """Warns of options that no policy uses: with a misspelt name, a policy would silently run without its options."""
     known = {*policy_names(), *(name for policy in policies for name in option_names(policy))}
     for name in sorted(set(scenario.policy_options) - known):
-        words = f"policy_options.{name} names no policy that is installed or tried: check the name"
-        click.echo(printable(f"vscaf: scenario {scenario.name}: {words}"), err=True)
+        message = f"policy_options.{name} names no policy that is installed or tried: check the name"
+        click.echo(printable(f"vscaf: scenario {scenario.name}: {message}"), err=True)
 
 
 def _draws(asked: Asked) -> bool:

@@ -168,9 +168,9 @@ def run_one(job: Job, on_progress: Callable[[float], None] | None = None) -> Out
             policy_function=find_policy(job.policy),
         )
     except Exception as error:  # noqa: BLE001  (a plug-in may raise anything, and the other runs must go on)
-        words = " ".join(str(error).split()) or "no reason given"
+        reason = " ".join(str(error).split()) or "no reason given"
         return _failure(
-            job, words if type(error).__module__.startswith("vscaf") else f"{type(error).__name__}: {words}"
+            job, reason if type(error).__module__.startswith("vscaf") else f"{type(error).__name__}: {reason}"
         )
 
 

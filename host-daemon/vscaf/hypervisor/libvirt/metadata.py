@@ -70,9 +70,9 @@ def _weight(text: str | None) -> float | None:
     return float(text)
 
 
-def _one_of(name: str, text: str | None, words: Iterable[str]) -> str | None:
-    if text is not None and text not in words:
-        raise BadRules(f"metadata: {name}={_shown(text)}: give one of {', '.join(words)}")
+def _one_of(name: str, text: str | None, choices: Iterable[str]) -> str | None:
+    if text is not None and text not in choices:
+        raise BadRules(f"metadata: {name}={_shown(text)}: give one of {', '.join(choices)}")
     return text
 
 

@@ -115,10 +115,10 @@ def legend_text(name: str, curve: str) -> str:
 
 def _heading(scenario: Scenario, run: Run, name: str) -> str:
     changes = f"{run.transitions} transition" + ("" if run.transitions == 1 else "s")
-    words = f"{name}: sum of speedups {measure(scenario, run):.1f}, {changes}"
+    text = f"{name}: sum of speedups {measure(scenario, run):.1f}, {changes}"
     if run.exploration_cost:
-        words += f", exploring cost {run.exploration_cost:.1%}"
-    return words
+        text += f", exploring cost {run.exploration_cost:.1%}"
+    return text
 
 
 def colours(count: int) -> list[Any]:
@@ -173,10 +173,10 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
                 )
 
 
-def _say_none(axis: Axes, words: str) -> None:
-    """Writes *words* in the middle, over the marks where guests start and end."""
+def _say_none(axis: Axes, text: str) -> None:
+    """Writes *text* in the middle, over the marks where guests start and end."""
     behind = {"facecolor": "white", "edgecolor": "none"}
-    axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=10, bbox=behind, zorder=5)
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", fontsize=10, bbox=behind, zorder=5)
 
 
 def _guest_handles(runs: Sequence[Run], names: Sequence[str]) -> list[Any]:

@@ -162,13 +162,13 @@ def _strip(axis: Axes, choices: Sequence[Choice], oracle: tuple[tuple[int, ...],
     axis.set_yticks(range(len(choices) + 1), ["oracle", *(choice.policy for choice in choices)])
     axis.set_ylim(len(choices) + 0.6, -0.6)
     axis.grid(axis="x", color="0.9")
-    words = "marker: the split used longest; bar: all in the later half; right: sum of speedups (of the oracle's)"
-    axis.set_title(words, fontsize=9, loc="left")
-    said = axis.twinx()  # next to the marks, where nothing else is drawn
+    legend = "marker: the split used longest; bar: all in the later half; right: sum of speedups (of the oracle's)"
+    axis.set_title(legend, fontsize=9, loc="left")
+    sums_axis = axis.twinx()  # next to the marks, where nothing else is drawn
     sums = [f"{_split(best)}, {most:.1f}", *(choice.words(most) for choice in choices)]
-    said.set_yticks(range(len(choices) + 1), sums, fontsize=9)
-    said.set_ylim(axis.get_ylim())
-    said.tick_params(length=0)
+    sums_axis.set_yticks(range(len(choices) + 1), sums, fontsize=9)
+    sums_axis.set_ylim(axis.get_ylim())
+    sums_axis.tick_params(length=0)
 
 
 def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]) -> Figure:

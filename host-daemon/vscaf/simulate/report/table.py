@@ -70,11 +70,11 @@ def together_table(found: Sequence[Outcomes]) -> Table:
 
 
 def _oracle(oracle: Oracle) -> str:
-    words = f"oracle: {oracle.sum_of_speedups:.2f} with the best split "
+    text = f"oracle: {oracle.sum_of_speedups:.2f} with the best split "
     if oracle.split is None:
-        return words + "at every instant"
+        return text + "at every instant"
     shown = ": " + ", ".join(f"{name} {cpus}" for name, cpus in oracle.split.items())
-    return words + "all the time" + (shown if len(oracle.split) <= FEW_GUESTS else "")
+    return text + "all the time" + (shown if len(oracle.split) <= FEW_GUESTS else "")
 
 
 def _table(title: str, columns: list[str], rows: list[list[str]]) -> Table:

@@ -157,9 +157,9 @@ class _CurveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 def formula_curve(formula: Formula) -> FormulaCurve:
     """The curve of *formula*. Its name has the formula's parameters."""
     figures = {key: value for key, value in msgspec.to_builtins(formula).items() if key != "model"}
-    words = " ".join(f"{key} {value:g}" for key, value in figures.items() if value is not None and key != "ipc")
+    parameters = " ".join(f"{key} {value:g}" for key, value in figures.items() if value is not None and key != "ipc")
     model = str(msgspec.to_builtins(formula)["model"])
-    return FormulaCurve(formula, f"{model} {words}".strip(), formula.ipc)
+    return FormulaCurve(formula, f"{model} {parameters}".strip(), formula.ipc)
 
 
 def shipped_curves() -> tuple[str, ...]:
