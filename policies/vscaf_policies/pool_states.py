@@ -218,6 +218,6 @@ def as_python(state: PoolState, options: Options) -> str:
     lines = [_IMPORTS, "", f"options = {options!r}", opening]
     for domain in state.domains:
         values = [(one.name, getattr(domain, one.name)) for one in fields(domain)]
-        words = [f"{key}={value!r}" for key, value in values if key not in _OPTIONAL or value != _OPTIONAL[key]]
-        lines.append(f"    DomainState({', '.join(words)}),")
+        arguments = [f"{key}={value!r}" for key, value in values if key not in _OPTIONAL or value != _OPTIONAL[key]]
+        lines.append(f"    DomainState({', '.join(arguments)}),")
     return "\n".join([*lines, "))"]) + "\n"
