@@ -67,10 +67,10 @@ DOMAIN_METHODS = {
 }
 
 
-def libvirt_error(code: int, words: str = "made up") -> libvirt.libvirtError:
+def libvirt_error(code: int, message: str = "made up") -> libvirt.libvirtError:
     """The error that libvirt raises with this code (libvirt.VIR_ERR_...)."""
-    error = libvirt.libvirtError(words)
-    error.err = (code, libvirt.VIR_FROM_TEST, words, 2, "", "", "", 0, 0)
+    error = libvirt.libvirtError(message)
+    error.err = (code, libvirt.VIR_FROM_TEST, message, 2, "", "", "", 0, 0)
     return error
 
 
@@ -113,7 +113,7 @@ class Fault:
     times: int | None
     skip: int
     error: int | None
-    words: str
+    message: str
     hang: bool
     late_s: float
     acts: bool
@@ -140,7 +140,7 @@ class Fault:
         if self.hang and over():
             raise libvirt_error(libvirt.VIR_ERR_OPERATION_INVALID, "domain is not running")
         if self.error is not None:
-            raise libvirt_error(self.error, self.words)
+            raise libvirt_error(self.error, self.message)
         if not self.acts:
             result = call(*given)
         return result if self.result is None else self.result(result)
@@ -178,7 +178,7 @@ class Faults:
         times: int | None = 1,
         skip: int = 0,
         error: int | None = None,
-        words: str = "made up",
+        message: str = "made up",
         hang: bool = False,
         late_s: float = 0.0,
         acts: bool = False,
@@ -192,7 +192,7 @@ class Faults:
         """
         if method not in CONNECTION_METHODS | DOMAIN_METHODS | {"open"}:
             raise ValueError(f"{method} is no method of libvirt that the fault layer knows")
-        fault = Fault(method, domain, times, skip, error, words, hang, late_s, acts, arguments, result)
+        fault = Fault(method, domain, times, skip, error, message, hang, late_s, acts, arguments, result)
         with self._lock:
             self._faults.append(fault)
         return fault

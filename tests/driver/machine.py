@@ -239,13 +239,13 @@ class History:
         """Whether it has a goal and what was found is in the journal. Before that vscaf does not change it."""
         return one.goal is not None and one.seen.key in self.journal.entries
 
-    def law(self, words: str) -> None:
+    def law(self, message: str) -> None:
         known = [
             f"{one.name}, run {one.seen.key.run_id}: {one.goal}, {one.transition}"
             for one in self.daemon.managed.values()
         ]
         events = [event.line() for event in self.daemon.events.since(0)]
-        self.broken.append("\n  ".join([f"after {len(self.log)} events: {words}", *known, *events]))
+        self.broken.append("\n  ".join([f"after {len(self.log)} events: {message}", *known, *events]))
 
     # What happens
 
@@ -296,8 +296,8 @@ class History:
         (kind,) = self.chance.choices(list(kinds), list(kinds.values()))
         await kind()
 
-    def note(self, words: str) -> None:
-        self.log.append(f"{len(self.log)}. {words}")
+    def note(self, message: str) -> None:
+        self.log.append(f"{len(self.log)}. {message}")
 
     def some_domain(self) -> str:
         return self.chance.choice(sorted(self.domains.keys() - self.gone) or ["a"])

@@ -106,8 +106,8 @@ def first_change(samples: Sequence[Sample], domain: str, after_s: float, where: 
 def decided_at(log: str, after_s: float) -> float | None:
     """When the daemon's log first has a decision that takes pCPUs from the steady guest; it has local times of day."""
     now_s, today = time.monotonic(), datetime.datetime.now()
-    for words in re.findall(rf"(?m)^(\d\d:\d\d:\d\d\.\d+) .*event=allocation .*\bdomain={STEADY} ", log):
-        clock = datetime.datetime.strptime(words, "%H:%M:%S.%f").time()
+    for time_of_day in re.findall(rf"(?m)^(\d\d:\d\d:\d\d\.\d+) .*event=allocation .*\bdomain={STEADY} ", log):
+        clock = datetime.datetime.strptime(time_of_day, "%H:%M:%S.%f").time()
         ago_s = (today - datetime.datetime.combine(today.date(), clock)).total_seconds() % 86400
         if now_s - ago_s >= after_s:
             return now_s - ago_s
@@ -144,10 +144,10 @@ class Bench:
         apart_s = separated_at(sampler.samples, begin_s)
         steps: dict[str, float] = {}
         if log is not None:
-            said = log.read_bytes()[log_offset:].decode(errors="replace")
+            log_text = log.read_bytes()[log_offset:].decode(errors="replace")
             fewer = len(self.pool) - 1
             found = {
-                "decided": decided_at(said, asked_s),
+                "decided": decided_at(log_text, asked_s),
                 "left": first_change(sampler.samples, STEADY, asked_s, lambda cpus: cpus <= fewer),
                 "pinned": first_change(sampler.samples, BURSTY, asked_s, lambda cpus: cpus <= fewer),
             }
@@ -227,11 +227,13 @@ def _add(report: Report, ours: list[Measured], theirs: list[Measured], by_hand: 
     together_ms = statistics.median(
         1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in theirs
     )
-    words = f"unmanaged ({apart} of {len(theirs)} bursts ever separated), ms"
+    baseline_name = f"unmanaged ({apart} of {len(theirs)} bursts ever separated), ms"
     for name, share, bar in (("p50", 0.5, "at most 500 ms"), ("p99", 0.99, "")):
         value, low, high = quantile(separation_ms, share)
         ratio = value / together_ms
-        report.add(Result(f"separation.{name}", "ms", value, low, high, len(ours), words, together_ms, ratio, bar))
+        report.add(
+            Result(f"separation.{name}", "ms", value, low, high, len(ours), baseline_name, together_ms, ratio, bar)
+        )
     before: dict[str, float] = {}
     for step, since in zip(STEPS, (None, "decided", "left"), strict=True):
         took_ms = [

@@ -178,29 +178,34 @@ def estimates(bench: Bench, report: Report) -> None:
         repeat = str(repeat_for(bench, name, length))
         repeat_short = str(max(1, round(int(repeat) * short / length)))
         ratios: list[float] = []
-        told: list[dict[str, Any]] = []
+        pages: list[dict[str, Any]] = []
 
         for _ in range(runs):
             ratios.append(speedup_of_two(bench, name, repeat_short))
             options = ["--team", "2", "--learn", "--estimate-after", str(after)]
-            told.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0])
+            pages.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0])
             ratios.append(speedup_of_two(bench, name, repeat_short))
-        truth = statistics.median(ratios)
+        measured_speedup = statistics.median(ratios)
         _, half = mean_interval(ratios)
-        for page in told:
+        for page in pages:
             costs.append(page["end"]["learn_cost_seconds"] / page["cpu_seconds"])
             early = page["early"] or page["end"]
             point = next((e for e in early["estimates"] if e["p"] == 2), None)
-            entry: dict[str, object] = {"program": name, "truth": truth, "ratios": ratios, "repeat": int(repeat)}
+            entry: dict[str, object] = {
+                "program": name,
+                "truth": measured_speedup,
+                "ratios": ratios,
+                "repeat": int(repeat),
+            }
             entry["cost"] = costs[-1]
             if point is None:
                 unknown += 1
                 entry["estimate"] = None
             else:
                 known += 1
-                error = 100.0 * abs(point["speedup"] / truth - 1.0)
+                error = 100.0 * abs(point["speedup"] / measured_speedup - 1.0)
                 errors.append(error)
-                off, own = abs(point["speedup"] - truth), 1.96 * point["standard_error"]
+                off, own = abs(point["speedup"] - measured_speedup), 1.96 * point["standard_error"]
                 outside += off > own
                 apart += off > math.hypot(own, half)
                 entry |= {

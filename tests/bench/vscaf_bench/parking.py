@@ -71,8 +71,8 @@ def pulse(guest: Guest, seconds: float, host: AgentHost | None, figures: Figures
         time.sleep(0.1)
         figures.grow_ms.append(1e3 * host.allocate(VCPUS, VCPUS)[1])
         time.sleep(0.1)
-    words = run.wait(seconds + 60).text.split()
-    turns, longest_ms = float(words[0]), float(words[3]) / 1e3
+    fields = run.wait(seconds + 60).text.split()
+    turns, longest_ms = float(fields[0]), float(fields[3]) / 1e3
     (figures.turns if host else figures.quiet_turns).append(turns / seconds)
     (figures.longest_ms if host else figures.quiet_longest_ms).append(longest_ms)
 
@@ -82,19 +82,19 @@ def interrupts(guest: Guest) -> tuple[dict[str, list[int]], list[int]]:
     counts: dict[str, list[int]] = {}
     names: list[int] = []
     for line in guest.run("cat /proc/interrupts").text.splitlines():
-        words = line.split()
+        fields = line.split()
         if not counts and not names:
-            names = [int(word[3:]) for word in words]
+            names = [int(text[3:]) for text in fields]
             continue
         row = [0] * VCPUS
-        for cpu, word in zip(names, words[1:], strict=False):
-            row[cpu] = int(word) if word.isdigit() else 0
-        counts[words[0].rstrip(":")] = row
+        for cpu, text in zip(names, fields[1:], strict=False):
+            row[cpu] = int(text) if text.isdigit() else 0
+        counts[fields[0].rstrip(":")] = row
     ticks = [0] * VCPUS
     for line in guest.run("cat /proc/stat").text.splitlines():
-        words = line.split()
-        if words[0].startswith("cpu") and words[0] != "cpu":
-            ticks[int(words[0][3:])] = sum(int(words[i]) for i in (1, 2, 3, 6, 7))
+        fields = line.split()
+        if fields[0].startswith("cpu") and fields[0] != "cpu":
+            ticks[int(fields[0][3:])] = sum(int(fields[i]) for i in (1, 2, 3, 6, 7))
     return counts, ticks
 
 

@@ -94,8 +94,8 @@ class DaemonProcess:
         end_s = time.monotonic() + deadline_s
         while not self.control_socket.exists():
             if self._process.poll() is not None or time.monotonic() > end_s:
-                said = self.log.read_text(errors="replace")[-1000:]
-                raise LabError(f"the daemon did not start (status {self._process.poll()}); it said: {said}")
+                log_text = self.log.read_text(errors="replace")[-1000:]
+                raise LabError(f"the daemon did not start (status {self._process.poll()}); it said: {log_text}")
             time.sleep(POLL_S)
 
     def status(self) -> dict[str, Any]:

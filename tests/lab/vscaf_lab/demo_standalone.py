@@ -27,18 +27,18 @@ from vscaf_lab.pairs import (
     NAMES,
     Alone,
     Pair,
+    PairTexts,
     PolicyRun,
     Report,
     Result,
     VerificationFailed,
-    Words,
     read_command,
     run_demo,
 )
 from vscaf_lab.processes import all_threads, end_child
 from vscaf_lab.watch import Watch
 
-WORDS = Words(
+TEXTS = PairTexts(
     "programs",
     "name",
     "program",
@@ -220,7 +220,7 @@ def measure(report: Report) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit status is run_demo's."""
     given = read_command("make demo-standalone", __doc__.splitlines()[0], "build/demo-standalone", arguments)
-    return run_demo(given, WORDS, measure)
+    return run_demo(given, TEXTS, measure)
 
 
 if __name__ == "__main__":

@@ -185,8 +185,8 @@ class Guest:
         try:
             self.runner.clock(deadline_s)
         except TimeoutError as error:
-            words = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
-            raise TimeoutError(f"{error}; it last printed: {words}") from None
+            console_text = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
+            raise TimeoutError(f"{error}; it last printed: {console_text}") from None
         self.boot_s = time.monotonic() - self._started
 
     def __enter__(self) -> Guest:

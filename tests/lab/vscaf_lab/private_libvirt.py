@@ -243,12 +243,14 @@ class PrivateLibvirt:
         deadline = time.monotonic() + START_DEADLINE_S
         while not socket.exists():
             if process.poll() is not None or time.monotonic() > deadline:
-                said = "".join(
+                log_text = "".join(
                     path.read_text(errors="replace")[-1000:]
                     for path in (output, self.logs / f"{name}.log")
                     if path.exists()
                 )
-                raise LabError(f"{name} did not start (status {process.returncode}); see {self.logs}; it said: {said}")
+                raise LabError(
+                    f"{name} did not start (status {process.returncode}); see {self.logs}; it said: {log_text}"
+                )
             time.sleep(processes.POLL_S)
 
     def _answer(self) -> None:

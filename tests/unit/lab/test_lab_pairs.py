@@ -11,10 +11,10 @@ from vscaf_lab.pairs import (
     NAMES,
     Alone,
     Pair,
+    PairTexts,
     PolicyRun,
     Result,
     VerificationFailed,
-    Words,
     judge,
     ratio,
     read_command,
@@ -26,7 +26,7 @@ from vscaf_lab.watch import Watched
 
 pytestmark = pytest.mark.slow
 
-WORDS = Words("programs", "name", "program", "Made up", "which ran where")
+TEXTS = PairTexts("programs", "name", "program", "Made up", "which ran where")
 ALONE_S = 10.0
 
 
@@ -82,7 +82,7 @@ def demo(tmp_path, *options, unmanaged_s=8.0, verified=True, disturb=None):
         report.machine["guests"] = "made up"
         report.run(Pair("ep.S", 1, 0.0), alone, under)
 
-    status = run_demo(given, WORDS, measure)
+    status = run_demo(given, TEXTS, measure)
     return status, json.loads((tmp_path / "report.json").read_text())
 
 
@@ -203,14 +203,14 @@ def test_a_ratio_is_of_rounds_in_which_neither_was_disturbed(rounds, others, exp
 def test_a_verdict_is_no_figures_that_was_disturbed(verified, found, disturbed, verdicts):
     result = {"programs": [{"verified": verified}], "ratio_to_static": found, "ratio_to_static_disturbed": disturbed}
     pairs = [{"name": "cg.A+cg.A", "policies": {"max-speedup": result}}]
-    assert [verdict for verdict, _ in judge(pairs, WORDS)] == verdicts
+    assert [verdict for verdict, _ in judge(pairs, TEXTS)] == verdicts
 
 
 def test_a_verification_that_fails_alone_ends_a_demo_with_1(tmp_path, capsys):
     def measure(report):
         raise VerificationFailed("cg.A alone on one thread: its verification failed")
 
-    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), WORDS, measure) == 1
+    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), TEXTS, measure) == 1
     assert "its verification failed" in capsys.readouterr().out
 
 
@@ -220,6 +220,6 @@ def test_a_demo_that_cannot_be_run_ends_with_2(tmp_path, capsys, error):
         report.add({"name": "found before"})
         raise error
 
-    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), WORDS, measure) == 2
+    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), TEXTS, measure) == 2
     assert f"demo: no guest today; the logs are in {tmp_path / 'logs'}" in capsys.readouterr().out
     assert [pair["name"] for pair in json.loads((tmp_path / "report.json").read_text())["pairs"]] == ["found before"]
