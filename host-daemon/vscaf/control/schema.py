@@ -47,7 +47,7 @@ def _described(endpoint: Endpoint, known: dict[Any, Any]) -> dict[str, Any]:
         "method": endpoint.method,
         "path": endpoint.path,
         "access": endpoint.access.name.lower(),
-        "description": endpoint.words,
+        "description": endpoint.description,
         "query": list(endpoint.query),
         "body": known.get(endpoint.body),
         "format": "JSON lines" if streams else "text" if answer is str else "JSON",

@@ -55,7 +55,7 @@ class Actuator:
             done = await self._host.plug(seen.key, vcpus, claim or None)
         else:
             done = await self._host.unplug(seen.key, vcpus)
-        detail = f" ({done.words})" if done.words else ""
+        detail = f" ({done.message})" if done.message else ""
         log.info(
             "domain %s: vCPUs %d -> %d: %s, %d there%s", seen.name, before, vcpus, done.outcome, done.vcpus, detail
         )

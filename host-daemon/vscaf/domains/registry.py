@@ -100,7 +100,9 @@ class Registry:
         domain.seen = seen
         domain.booted = domain.booted or seen.booted
         if rules != domain.rules:
-            self.inventory.events.record(Kind.RULES, seen.name, before=domain.rules.words(), after=rules.words())
+            self.inventory.events.record(
+                Kind.RULES, seen.name, before=domain.rules.summary(), after=rules.summary()
+            )
             domain.rules = rules
             self.renew_treatment(domain)
         transition = domain.transition

@@ -16,7 +16,7 @@ class DomainRules:
     priority: int = 0
     rest: str | None = None
 
-    def words(self) -> str:
+    def summary(self) -> str:
         """The rules in one line, with the keys of the configuration."""
         values = {"minimum": self.minimum, "maximum": self.maximum, "weight": self.weight, "priority": self.priority}
         return " ".join(f"{key}={value}" for key, value in {**values, "rest": self.rest}.items() if value is not None)

@@ -38,7 +38,7 @@ class Choice:
     split: Split | None
     value: float | None
 
-    def words(self, most: float) -> str:
+    def label(self, most: float) -> str:
         """The split, the sum, and the sum as a share of *most*, the oracle's sum."""
         if self.value is None:
             return "no split"
@@ -165,7 +165,7 @@ def _strip(axis: Axes, choices: Sequence[Choice], oracle: tuple[tuple[int, ...],
     legend = "marker: the split used longest; bar: all in the later half; right: sum of speedups (of the oracle's)"
     axis.set_title(legend, fontsize=9, loc="left")
     sums_axis = axis.twinx()  # next to the marks, where nothing else is drawn
-    sums = [f"{_split(best)}, {most:.1f}", *(choice.words(most) for choice in choices)]
+    sums = [f"{_split(best)}, {most:.1f}", *(choice.label(most) for choice in choices)]
     sums_axis.set_yticks(range(len(choices) + 1), sums, fontsize=9)
     sums_axis.set_ylim(axis.get_ylim())
     sums_axis.tick_params(length=0)
@@ -194,7 +194,7 @@ def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choic
         label=f"oracle: {_split(best)}, {most:.1f}",
     )
     for choice, marker in zip(choices, MARKERS * len(choices), strict=False):
-        label = f"{choice.policy}: {choice.words(most)}"
+        label = f"{choice.policy}: {choice.label(most)}"
         if choice.split is None:
             axis.plot([], [], linestyle="none", label=label)
             continue
