@@ -433,9 +433,11 @@ class Daemon:
                 domain.enter(steps.states[name])
         for name, error in failed.items():
             self.inventory.containment.failed(by_name[name], STEPS, error)
-        for tell in steps.tells:
-            with around(by_name[tell.domain], "telling its guest"):
-                by_name[tell.domain].session.tell(tell.announced, tell.again, self._timing.deadline_s)
+        for announcement in steps.announcements:
+            with around(by_name[announcement.domain], "telling its guest"):
+                by_name[announcement.domain].session.announce(
+                    announcement.announced, announcement.again, self._timing.deadline_s
+                )
         for call in steps.calls:
             domain = by_name[call.domain]
             assert domain.transition is not None
@@ -443,7 +445,7 @@ class Daemon:
         for name, holders in steps.waits.items():
             log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
         self.decider.seen(steps.states, now_s)
-        return bool(steps.tells or steps.calls)
+        return bool(steps.announcements or steps.calls)
 
     def use_policy(self, chosen: PolicyConfig, policy: Policy) -> None:
         """Decides by *policy* from the next look on."""

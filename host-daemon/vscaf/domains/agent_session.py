@@ -64,7 +64,7 @@ class AgentSession:
         self._noted = said
         return fresh
 
-    def tell(self, announced: AnnouncedSize, again: bool, deadline_s: float) -> None:
+    def announce(self, announced: AnnouncedSize, again: bool, deadline_s: float) -> None:
         """Sends the guest its allocation, under a new number unless it is told again."""
         if not again:
             # Numbers grow across daemons without being stored, and no guest can influence them.
@@ -85,7 +85,7 @@ class AgentSession:
 
     async def let_go(self, announced: AnnouncedSize, deadline_s: float) -> bool:
         """Tells the guest that it may use all its CPUs, and waits up to *deadline_s*. False: it did not confirm."""
-        self.tell(announced, False, deadline_s)
+        self.announce(announced, False, deadline_s)
         link = self.link
         if link is None or not link.connected:
             return True

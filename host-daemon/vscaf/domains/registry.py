@@ -100,9 +100,7 @@ class Registry:
         domain.seen = seen
         domain.booted = domain.booted or seen.booted
         if rules != domain.rules:
-            self.inventory.events.record(
-                Kind.RULES, seen.name, before=domain.rules.summary(), after=rules.summary()
-            )
+            self.inventory.events.record(Kind.RULES, seen.name, before=domain.rules.summary(), after=rules.summary())
             domain.rules = rules
             self.renew_treatment(domain)
         transition = domain.transition

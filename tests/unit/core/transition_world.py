@@ -30,7 +30,7 @@ from vscaf.core.reconcile.state import (
     on_resumed,
     on_suspended,
 )
-from vscaf.core.reconcile.steps import Goal, StepMemo, Tell, Timing, next_steps
+from vscaf.core.reconcile.steps import Announcement, Goal, StepMemo, Timing, next_steps
 from vscaf.values import State
 from vscaf_policies import DomainState, Options, Policy, PoolState
 from vscaf_policies.bounds import largest, smallest
@@ -436,22 +436,22 @@ class World:
         self.transitions = dict(steps.transitions)
         self.again_at_s = steps.again_at_s
         assert self.again_at_s > self.now_s, "it would ask again at once, in an endless loop"
-        for tell in steps.tells:
-            assert self.transitions[tell.domain].announced == tell.announced
-            assert self.domains[tell.domain].stopped_by != US, "told while vscaf has it suspended"
-            self.check_told(tell, before[tell.domain].announced)
-            if tell.again:
-                assert self.now_s - self.last_told_s[tell.domain] >= TIMING.resend_s - 1e-6
-            self.last_told_s[tell.domain] = self.now_s
-            if self.transitions[tell.domain].answers:
-                self.domains[tell.domain].guest.announced.append(tell.announced)
+        for announcement in steps.announcements:
+            assert self.transitions[announcement.domain].announced == announcement.announced
+            assert self.domains[announcement.domain].stopped_by != US, "told while vscaf has it suspended"
+            self.check_told(announcement, before[announcement.domain].announced)
+            if announcement.again:
+                assert self.now_s - self.last_told_s[announcement.domain] >= TIMING.resend_s - 1e-6
+            self.last_told_s[announcement.domain] = self.now_s
+            if self.transitions[announcement.domain].answers:
+                self.domains[announcement.domain].guest.announced.append(announcement.announced)
             self.counts["tell"] += 1
         for call in steps.calls:
             self.begin(call, before[call.domain].claim)
         overlapping = self.nowhere_to_wait(before)
         self.check_overlaps(overlapping)
         self.check_deadlines(steps.states, overlapping)
-        return bool(steps.tells or steps.calls)
+        return bool(steps.announcements or steps.calls)
 
     # Calls
 
@@ -644,13 +644,13 @@ class World:
                     f"vCPU {vcpu} of {name} runs outside the claim"
                 )
 
-    def check_told(self, tell: Tell, before: AnnouncedSize | None) -> None:
+    def check_told(self, announcement: Announcement, before: AnnouncedSize | None) -> None:
         """A guest is told a larger size only after its pins are there."""
-        domain = self.domains[tell.domain]
+        domain = self.domains[announcement.domain]
         most = before.cpus if before else 0
-        had = self.transitions[tell.domain].claim if domain.flight is None else domain.flight.claimed
+        had = self.transitions[announcement.domain].claim if domain.flight is None else domain.flight.claimed
         most = max(most, len(had))
-        assert tell.announced.cpus <= most, "told a larger size before its pins are there"
+        assert announcement.announced.cpus <= most, "told a larger size before its pins are there"
 
     def check_deadlines(self, states: Mapping[str, State], overlapping: Callable[[], frozenset[str]]) -> None:
         """A domain that has had to leave a pCPU for the guest's deadline is being moved off it."""

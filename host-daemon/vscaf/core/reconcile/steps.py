@@ -57,7 +57,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Announcement:
     """Send the guest its size. This takes no time and cannot fail: a guest that does not receive it is contained."""
 
     domain: str
@@ -74,7 +74,7 @@ class Steps:
     next_steps.
     """
 
-    tells: tuple[Tell, ...]
+    announcements: tuple[Announcement, ...]
     calls: tuple[Action, ...]
     transitions: Mapping[str, TransitionState]
     states: Mapping[str, State]
@@ -146,13 +146,13 @@ class _Stepper:
         self.sharing = sharing
         self.now_s = now_s
         self.timing = timing
-        self.tells: list[Tell] = []
+        self.announcements: list[Announcement] = []
         self.calls: list[Action] = []
         self.states: dict[str, State] = {}
         self.waits: dict[str, tuple[str, ...]] = {}
         self.again_at_s = float("inf")
         self.begun = 0
-        """How many tells, calls and times to ask again there were so far."""
+        """How many announcements, calls and times to ask again there were so far."""
         self.goals = self.without_the_late(goals)
         target = {name: goal.partition for name, goal in self.goals.items()}
         self.way = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
@@ -217,7 +217,9 @@ class _Stepper:
                 self.grow(name)
         for name, state in self.states.items():
             self.forgive(name, state)
-        return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, kept)
+        return Steps(
+            tuple(self.announcements), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, kept
+        )
 
     def forgive(self, name: str, state: State) -> None:
         """Forgets failures once there is nothing to try again. A successful look is not enough for that."""
@@ -258,7 +260,7 @@ class _Stepper:
         self.states[name] = State.RESTING if transition.resting else State.SHRINKING
         if transition.suspended_by_us:
             self.states[name] = State.GROWING
-        self.tell(name, 0)
+        self.announce(name, 0)
         transition = self.staying(name)
         treatment = transition.treatment
         assert transition.affinity is not None  # as steps() has seen
@@ -279,7 +281,7 @@ class _Stepper:
         if transition.leaving_since_s is None:
             transition = self.now[name] = replace(transition, leaving_since_s=self.now_s)
         # If it moves on the way, it may keep more pCPUs than it has now. It is told the larger size when it is there.
-        self.tell(name, min(len(keep), len(transition.claim)))
+        self.announce(name, min(len(keep), len(transition.claim)))
         transition = self.now[name]
         assert transition.leaving_since_s is not None  # set above
         deadline_s = transition.leaving_since_s + self.timing.deadline_s
@@ -337,7 +339,7 @@ class _Stepper:
         if self.staying(name).suspended_by_us:
             self.wake(name)
             return
-        self.tell(name, len(goal.partition))
+        self.announce(name, len(goal.partition))
         transition = self.now[name]
         affinity = transition.affinity
         assert affinity is not None  # as steps() has seen
@@ -383,7 +385,7 @@ class _Stepper:
         elif fewest != transition.vcpus_refused:
             self.begin(Resize(name, fewest))
 
-    def tell(self, name: str, cpus: int) -> None:
+    def announce(self, name: str, cpus: int) -> None:
         """Tells the guest its size if it is new, or if the guest has not confirmed it for resend_s."""
         transition, goal = self.now[name], self.goals[name]
         announced = AnnouncedSize(cpus, goal.limit, goal.competition)
@@ -400,7 +402,7 @@ class _Stepper:
             self.again(transition.sent_at_s + self.timing.resend_s)
             return
         self.begun += 1
-        self.tells.append(Tell(name, announced, again))
+        self.announcements.append(Announcement(name, announced, again))
         if transition.answers:
             self.again(self.now_s + self.timing.resend_s)
         announced_at_s = transition.announced_at_s if again else self.now_s
