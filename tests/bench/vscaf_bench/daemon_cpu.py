@@ -111,7 +111,7 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
         profiler.disable()
         profiler.dump_stats(profile)
     print("ready", flush=True)
-    await asyncio.wait([running, asyncio.create_task(told_to_end())], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([running, asyncio.create_task(stop_requested())], return_when=asyncio.FIRST_COMPLETED)
     if running.done():  # it ended by itself: result() raises the reason
         running.result()
         raise SystemExit("the daemon ended by itself")
@@ -132,13 +132,13 @@ async def run_links(directory: Path, guests: int) -> None:
     for link in links:
         link.start()
     print("ready", flush=True)
-    await told_to_end()
+    await stop_requested()
     print(json.dumps(state_of(links)), flush=True)
     for link in links:
         await link.stop()
 
 
-async def told_to_end() -> None:
+async def stop_requested() -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     await reader.read()

@@ -66,7 +66,7 @@ def run_all(bench: Bench, cases: Sequence[Case], what: str) -> dict[tuple[object
     try:
         for future in as_completed(waiting):
             runs[waiting[future].key] = future.result()
-            _say(
+            _print_progress(
                 f"   {what}: {len(runs)} of {len(cases)} runs, {time.monotonic() - begun:.0f} s", len(runs), len(cases)
             )
     finally:
@@ -78,7 +78,7 @@ def run_all(bench: Bench, cases: Sequence[Case], what: str) -> dict[tuple[object
     return runs
 
 
-def _say(line: str, done: int, of: int) -> None:
+def _print_progress(line: str, done: int, of: int) -> None:
     """Prints progress on one line of a terminal, or else a line for each fifth."""
     if sys.stdout.isatty():
         print(f"\r{line}", end="", flush=True)

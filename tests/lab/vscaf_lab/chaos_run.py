@@ -171,7 +171,7 @@ class Storm:
         self._lock = threading.Lock()
         self._began_s = time.monotonic()
 
-    def say(self, **fields: object) -> None:
+    def log_event(self, **fields: object) -> None:
         """Writes one line of the log of events: JSON, with the seconds since the start."""
         with self._lock:
             self._log.write(json.dumps({"at_s": round(time.monotonic() - self._began_s, 3), **fields}) + "\n")
@@ -193,14 +193,14 @@ class Storm:
 
         def one(failure: Failure) -> None:
             time.sleep(max(0.0, begin_s + failure.delay_s - time.monotonic()))
-            self.say(burst=number, what="begin", part=failure.part, kind=failure.kind, away_s=failure.away_s)
+            self.log_event(burst=number, what="begin", part=failure.part, kind=failure.kind, away_s=failure.away_s)
             try:
                 after = self._happen(failure)
                 ended_s.append(time.monotonic())
-                self.say(burst=number, what="end", part=failure.part, kind=failure.kind)
+                self.log_event(burst=number, what="end", part=failure.part, kind=failure.kind)
                 after()
             except Exception as error:  # noqa: BLE001  a thread cannot raise: the error is logged, and the run fails
-                self.say(burst=number, what="failed", part=failure.part, kind=failure.kind, error=str(error))
+                self.log_event(burst=number, what="failed", part=failure.part, kind=failure.kind, error=str(error))
                 self.errors.append(f"burst {number}: {failure.kind} of {failure.part}: {error!r}")
 
         threads = [threading.Thread(target=one, args=(failure,), name=failure.kind) for failure in failures]
@@ -395,7 +395,7 @@ def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, poli
         stack.enter_context(daemon)
         law = Law(frozenset(pool), dict.fromkeys(names, 1))
         storm = Storm(lab, daemon, programs, law, log)
-        storm.say(what="seed", seed=seed, seconds=seconds)
+        storm.log_event(what="seed", seed=seed, seconds=seconds)
         with storm.sampler:
             for one in programs.values():
                 one.start()
@@ -405,7 +405,7 @@ def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, poli
                 bursts.append(storm.burst(number, failures))
                 if storm.errors:
                     break
-            storm.say(what="status", status=_status(daemon))
+            storm.log_event(what="status", status=_status(daemon))
             for one in programs.values():
                 try:
                     one.finish()
@@ -419,7 +419,7 @@ def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, poli
             storm.outages,
         )
         verdict.violations = storm.errors + verdict.violations + _left_behind(daemon, guests, frozenset(pool))
-        storm.say(what="verdict", violations=verdict.violations, recovery_s=verdict.recovery_s)
+        storm.log_event(what="verdict", violations=verdict.violations, recovery_s=verdict.recovery_s)
         return verdict
 
 

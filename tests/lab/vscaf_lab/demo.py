@@ -77,7 +77,7 @@ class Demo:
 
     def pair(self, pair: Pair) -> None:
         """Runs a pair in two guests and reports on it."""
-        self.report.say(f"[bold]{pair.name}[/]: booting two guests of two vCPUs")
+        self.report.print_line(f"[bold]{pair.name}[/]: booting two guests of two vCPUs")
         pinned = ",".join(map(str, self.pool))
         with (
             Guest(self.lab, NAMES[0], self.image, vcpus=2, cpuset=pinned) as first,

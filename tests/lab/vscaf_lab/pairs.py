@@ -333,7 +333,7 @@ class Report:
         self.machine = machine()
         self.pairs: list[dict[str, Any]] = []
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """A line of progress."""
         self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
@@ -350,19 +350,19 @@ class Report:
                 run.repeated = [one for one in every if one is not run]
                 runs[policy].append(run)
         path = draw_last_round(self.output, pair, f"{pair.name}: {self.texts.picture}", runs)
-        self.say(f"{pair.name}: wrote {path}")
+        self.print_line(f"{pair.name}: wrote {path}")
         self.add(report_pair(pair, self.texts, runs))
 
     def _alone_once(self, prefix: str, alone: Callable[[], Alone]) -> Alone:
         one = alone()
-        self.say(f"{prefix} alone on one thread {one.run.seconds:.1f} s{lost(one.load)}")
+        self.print_line(f"{prefix} alone on one thread {one.run.seconds:.1f} s{lost(one.load)}")
         return one
 
     def _once(self, prefix: str, policy: str, under: Callable[[str, Alone], PolicyRun], reference: Alone) -> PolicyRun:
         run = under(policy, reference)
         seconds = " and ".join(f"{one.run.seconds:.1f} s" for one in run.results)
         full_ns = full_pace([reference.watched.paces, run.watched.paces])
-        self.say(
+        self.print_line(
             f"{prefix} {policy:13} {seconds}, sum of speedups {run.sum_of_speedups(full_ns):.2f} "
             f"(by the clock {run.sum_of_speedups(None):.2f}){lost(run.load)}"
         )
