@@ -255,7 +255,7 @@ class Daemon:
             return
         pool = self.pool_state()
         decision = self.decider.decide(pool, self._policy, self.policy.options, self._memory)
-        self._say_what_the_policy_raised()
+        self._handle_policy_errors()
         self._decided(decision)
         if decision.managed:
             await self._set_goals(pool, decision)
@@ -265,7 +265,7 @@ class Daemon:
         elif self._journal_writer.stale(self.managed):  # an earlier write after giving back has failed
             await self.inventory.write_journal()
 
-    def _say_what_the_policy_raised(self) -> None:
+    def _handle_policy_errors(self) -> None:
         """Puts domains at fault whose points made the policy raise. If it raises without points, shares are equal."""
         by_name = self.inventory.taking_part()
         for name, error in self.decider.faults.items():

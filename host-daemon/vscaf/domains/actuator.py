@@ -15,7 +15,7 @@ class Actuator:
 
     def __init__(self, host: Hypervisor) -> None:
         self._host = host
-        self._weightless_said = False
+        self._unsupported_weight_logged = False
 
     async def apply(self, seen: DomainSeen, now: Affinity, wanted: Affinity) -> None:
         """Changes the settings *now* in force to *wanted*, only where they differ.
@@ -43,8 +43,8 @@ class Actuator:
         try:
             await self._host.set_cpu_shares(seen.key, wanted)
         except NotSupported as error:
-            if not self._weightless_said:
-                self._weightless_said = True
+            if not self._unsupported_weight_logged:
+                self._unsupported_weight_logged = True
                 log.warning(
                     "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", seen.name, error
                 )

@@ -59,9 +59,9 @@ class AgentSession:
             return False
         report = link.report
         self._spoke.set()
-        said = (link.connected, link.generation, report.demand if report is not None else None)
-        fresh = said != self._noted
-        self._noted = said
+        current = (link.connected, link.generation, report.demand if report is not None else None)
+        fresh = current != self._noted
+        self._noted = current
         return fresh
 
     def announce(self, announced: AnnouncedSize, again: bool, deadline_s: float) -> None:

@@ -114,8 +114,8 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         # One curve for each set of programs: the speedup of one program says nothing about another.
         known, others = domain.inferred.curves.of(tuple(sorted([one.name for one in running])))
         teams = [(one.team, points) for one, points in zip(running, processes, strict=True)]
-        said = believed_points(domain_points(teams), domain.inferred.host_view, domain.seen.vcpus)
-        known = remember(known, said, now_s, len(domain.held))
+        believed = believed_points(domain_points(teams), domain.inferred.host_view, domain.seen.vcpus)
+        known = remember(known, believed, now_s, len(domain.held))
         domain.inferred.curves = others.holding(known)
         if others.known[-1][0] != domain.inferred.points_of or now_s - domain.inferred.points_at_s >= FIT_S * domains:
             domain.inferred.points_of, domain.inferred.points_at_s = others.known[-1][0], now_s

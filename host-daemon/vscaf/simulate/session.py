@@ -81,8 +81,8 @@ def run(asked: Asked) -> int:
         _make(asked.output)
     seeds = {one.name: _seeds(one, asked) for one in scenarios}
     jobs = [Job(one, policy, seed) for one in scenarios for seed in seeds[one.name] for policy in policies]
-    with _progress(len(jobs)) as tell:
-        outcomes = run_all(jobs, asked.processes or usable_cpus(), tell)
+    with _progress(len(jobs)) as report_progress:
+        outcomes = run_all(jobs, asked.processes or usable_cpus(), report_progress)
     each = len(outcomes) // len(scenarios)
     found = [
         Outcomes(scenario, _oracles(scenario, seeds[scenario.name]), outcomes[number * each : (number + 1) * each])
@@ -222,7 +222,7 @@ def _progress(runs: int) -> "Iterator[Any]":
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("runs", total=runs)
 
-        def tell(done: float) -> None:
+        def report_progress(done: float) -> None:
             bar.update(task, completed=done)
 
-        yield tell
+        yield report_progress

@@ -101,10 +101,10 @@ def decide(
     _check(pool)
     present = {domain.name: domain.allocation for domain in pool.domains}
     asking = tuple(domain for domain in pool.domains if domain.demand > 0 or not domain.may_rest)
-    said = policy(replace(pool, domains=asking), options)
-    if said is None:
+    policy_answer = policy(replace(pool, domains=asking), options)
+    if policy_answer is None:
         return Decision(present, frozenset(), {}, False, DecideMemory())
-    answer, queued, suspended = _taken_apart(said, asking)
+    answer, queued, suspended = _parts_of(policy_answer, asking)
     competing = tuple(one for one in asking if one.name not in queued | suspended) if queued or suspended else asking
 
     circumstances = replace(_circumstances(pool, competing), queued=queued, suspended=suspended)
@@ -127,7 +127,7 @@ def decide(
         if not pays and _keeps_laws(pool, competing, bounds, present, target):
             former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in asking)), options)
             if former is not None:
-                formerly, _ = _within_bounds(pool, competing, bounds, _taken_apart(former, asking)[0], memory.sharing)
+                formerly, _ = _within_bounds(pool, competing, bounds, _parts_of(former, asking)[0], memory.sharing)
                 if formerly == memory.target:  # only new knowledge changed the answer, and the change does not pay
                     asking_on = not by_curves and gain > LEAST_GAIN
                     asked = asked.after(present, target, pool, damping) if asking_on else asked.none()
@@ -157,23 +157,23 @@ def _check(pool: PoolState) -> None:
         raise ValueError(f"domain {doubles[0]!r} is in the pool twice: name each domain once")
 
 
-def _taken_apart(
-    said: Mapping[str, int] | Answer, asking: tuple[DomainState, ...]
+def _parts_of(
+    policy_answer: Mapping[str, int] | Answer, asking: tuple[DomainState, ...]
 ) -> tuple[Mapping[str, int], frozenset[str], frozenset[str]]:
     """The policy's CPUs by name, and the domains that it queues and suspends. PolicyError if the answer is invalid."""
-    cpus = said.cpus if isinstance(said, Answer) else said
+    cpus = policy_answer.cpus if isinstance(policy_answer, Answer) else policy_answer
     if not isinstance(cpus, Mapping):
         raise PolicyError(f"the policy answered with {cpus!r}: return CPUs by name, an Answer of that, or None")
-    if not isinstance(said, Answer):
+    if not isinstance(policy_answer, Answer):
         return cpus, frozenset(), frozenset()
     may_rest = {domain.name: domain.may_rest for domain in asking}
-    for name in sorted({*said.queued, *said.suspended}):
+    for name in sorted({*policy_answer.queued, *policy_answer.suspended}):
         if name not in may_rest:
             raise PolicyError(f"the policy keeps {name!r} waiting, which is not in the pool: name only its domains")
-        if name in said.queued and not may_rest[name]:
+        if name in policy_answer.queued and not may_rest[name]:
             raise PolicyError(f"the policy queues {name!r}, which may not rest: give it CPUs, or suspend it")
-    suspended = frozenset(said.suspended)
-    return cpus, frozenset(said.queued) - suspended, suspended
+    suspended = frozenset(policy_answer.suspended)
+    return cpus, frozenset(policy_answer.queued) - suspended, suspended
 
 
 def _circumstances(pool: PoolState, competing: tuple[DomainState, ...]) -> Circumstances:

@@ -367,8 +367,10 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
     here, there = error[size - 1], error[sizes - 1]
     alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)
     variance = (there - here) ** 2 + 2 * here * there * (1 - alike)
-    told = variance + (settings.measurement_error * expected[sizes - 1]) ** 2
-    learned = variance * np.divide(variance, told, out=np.zeros_like(told), where=told > 0)
+    observed_variance = variance + (settings.measurement_error * expected[sizes - 1]) ** 2
+    learned = variance * np.divide(
+        variance, observed_variance, out=np.zeros_like(observed_variance), where=observed_variance > 0
+    )
     weight = curve.domain.weight
     return weight * (expected[sizes - 1] - expected[size - 1]), weight**2 * learned
 

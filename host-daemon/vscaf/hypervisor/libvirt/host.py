@@ -67,7 +67,7 @@ class LibvirtHost:
         self._reading: dict[DomainKey, asyncio.Task[None]] = {}
         self._capabilities: tuple[frozenset[int], HostCpus] | None = None
         self._slots = MonitorSlots()
-        self._told_of_tuning = False
+        self._reports_tuning = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
@@ -392,13 +392,13 @@ class LibvirtHost:
         self._on_change()
 
     @property
-    def tells_of_tuning(self) -> bool:
+    def reports_tuning(self) -> bool:
         """Whether this driver has reported a changed pin. Some drivers accept the registration and never report any."""
-        return self._told_of_tuning
+        return self._reports_tuning
 
     def _domain_tuned(self, key: DomainKey) -> None:
         """Event callback, called on the loop."""
-        self._told_of_tuning = True
+        self._reports_tuning = True
         self._on_tuned(key)
 
 

@@ -194,7 +194,7 @@ class SimulatedHost:
     # What the daemon asks.
 
     @property
-    def tells_of_tuning(self) -> bool:
+    def reports_tuning(self) -> bool:
         """Always: every change is told of."""
         return True
 

@@ -161,12 +161,12 @@ class _Simulation:
         """*policy* with the instructions per cycle from the programs' curves, because no agent reports them."""
 
         @wraps(policy)  # keeps its attributes, like `explores`
-        def told(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
+        def with_ipc(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
             ipc = {guest.plan.name: guest.ipc for guest in self._by_key.values() if guest.running}
             domains = tuple(replace(domain, ipc=ipc.get(domain.name)) for domain in pool.domains)
             return policy(replace(pool, domains=domains), options)
 
-        return told
+        return with_ipc
 
     def _link(self, seen: DomainSeen, on_news: Callable[[], None]) -> Link | None:
         return self._by_key[seen.key].link(on_news) if seen.agent_socket is not None else None

@@ -142,7 +142,7 @@ def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
     chunk, now_s = scenario.host.threads_per_core, 0.0
     while now_s < scenario.seconds:
         while waiting and waiting[0].start_s <= now_s + _SMALLEST_STEP_S:
-            there.append(_born(waiting.pop(0)))
+            there.append(_started(waiting.pop(0)))
         busy = [life for life in there if life.now.curve is not None]
         split, total = _split(busy, scenario.host.pcpus // chunk, chunk)
         speeds = {life.plan.name: _speed(life, cpus) for life, cpus in zip(busy, split, strict=True)}
@@ -156,7 +156,7 @@ def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
         names = [life.plan.name for life in busy]
         stretches.append(Stretch(now_s, now_s + step, dict(zip(names, split, strict=True)), total))
         now_s += step
-        there = [life for life in there if _goes_on(life, now_s, step, speeds.get(life.plan.name, 0.0))]
+        there = [life for life in there if _advance(life, now_s, step, speeds.get(life.plan.name, 0.0))]
     plans = expanded(scenario, seed)
     exact = all(
         plan.work_s is None and all(phase.work_s is None or len(plan.phases) == 1 for phase in plan.phases)
@@ -165,7 +165,7 @@ def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
     return BestDynamic(tuple(stretches), _mean(stretches, scenario), exact)
 
 
-def _born(plan: GuestPlan) -> _Life:
+def _started(plan: GuestPlan) -> _Life:
     ends = [end for end in (plan.end_s, plan.crash_s) if end is not None]
     life = _Life(plan, min(ends, default=np.inf), np.inf if plan.work_s is None else plan.work_s)
     life.enter(0)
@@ -204,7 +204,7 @@ def _speed(life: _Life, cpus: float) -> float:
     return 0.0 if phase.curve is None else phase.curve.speedup(usable)
 
 
-def _goes_on(life: _Life, now_s: float, step_s: float, speed: float) -> bool:
+def _advance(life: _Life, now_s: float, step_s: float, speed: float) -> bool:
     """Advances *life* by *step_s*; returns whether the guest goes on."""
     work_s = speed * step_s
     life.work_left_s -= work_s

@@ -155,7 +155,7 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
             axis.step(times, above, where="post", color="white", linewidth=0.8)
             below = above
     else:
-        _say_none(axis, "no CPUs of their own: every guest's vCPUs float over the whole pool")
+        _draw_note(axis, "no CPUs of their own: every guest's vCPUs float over the whole pool")
     axis.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     axis.set_ylim(0, run.pcpus * 1.14)
     of_guest = dict(zip(names, colours(len(names)), strict=True))
@@ -173,7 +173,7 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
                 )
 
 
-def _say_none(axis: Axes, text: str) -> None:
+def _draw_note(axis: Axes, text: str) -> None:
     """Writes *text* in the middle, over the marks where guests start and end."""
     behind = {"facecolor": "white", "edgecolor": "none"}
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", fontsize=10, bbox=behind, zorder=5)
@@ -206,7 +206,7 @@ def _quantiles(axes: Sequence[Axes], run: Run) -> None:
     total, count, each = axes
     total.fill_between(times, [sum(one) for one in held], step="post", color="#7f9fbf", linewidth=0)
     if not any(held):
-        _say_none(total, "no CPUs of their own")
+        _draw_note(total, "no CPUs of their own")
     total.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     total.set_ylim(0, run.pcpus * 1.1)
     count.step(times, [len(one) for one in held], where="post", color="black", linewidth=1.0)
