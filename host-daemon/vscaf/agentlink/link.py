@@ -388,7 +388,7 @@ class AgentLink:
         self._last_report_line = b""
         self._cut_off = False
         self._reconnect_s = RECONNECT_S
-        self._tell_news(now_s)
+        self._notify(now_s)
 
     def _take_report(self, report: messages.Report, line: bytes, now_s: float) -> None:
         before = self.report
@@ -415,7 +415,7 @@ class AgentLink:
         self._online = online
         self._online_reported = True
         if changed:
-            self._tell_news(now_s)
+            self._notify(now_s)
 
     def _take_ack(self, ack: messages.Ack, now_s: float) -> None:
         if ack.sequence not in self._sent:
@@ -426,9 +426,9 @@ class AgentLink:
         news = self.acknowledged != ack.sequence == self._sent[-1]
         self.acknowledged = ack.sequence
         if news:
-            self._tell_news(now_s)
+            self._notify(now_s)
 
-    def _tell_news(self, now_s: float) -> None:
+    def _notify(self, now_s: float) -> None:
         """Calls on_news, unless the guest has caused too many calls by itself."""
         acknowledged = self.acknowledged
         if acknowledged is not None and acknowledged == self._sent[-1] != self._answered:

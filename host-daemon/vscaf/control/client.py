@@ -24,7 +24,7 @@ async def get(path: Path, resource: str, timeout_s: float = 5.0) -> Any:
 
 
 async def post(path: Path, resource: str, body: Any = None, timeout_s: float = 120.0) -> Any:
-    """The answer to POST *resource* with *body*. UsageError if the daemon refuses the request: nothing was changed then."""
+    """The answer to POST *resource* with *body*. UsageError if the daemon refuses: then nothing was changed."""
     return await _decoded_answer(path, "POST", resource, msgspec.json.encode({} if body is None else body), timeout_s)
 
 
