@@ -241,7 +241,7 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
     free = set(range(len(topology.chunks))).difference(*claims.staying.values(), *owned.values())
     busy = claims.leaving.union(*[group.held for group in groups])
     free_chunks = FreeChunks(topology, free, busy)
-    in_place = {group.name for group in growing if free_chunks.has_room(owned[group.name], group.wanted)}
+    in_place = {group.name for group in growing if free_chunks.has_free(owned[group.name], group.wanted)}
     growing.sort(key=lambda group: (group.name not in in_place, len(owned[group.name]) - group.wanted, group.name))
     empty_pool = not claims.staying and not any(owned.values()) and not any(group.home for group in groups)
     for group in growing:
@@ -266,9 +266,9 @@ def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collec
     excess = []
     for group in groups:
         least = 0
-        room = 0
-        while room < group.wanted:
-            room += sizes[least]
+        total = 0
+        while total < group.wanted:
+            total += sizes[least]
             least += 1
         excess.append(len({topology.node_by_chunk[chunk] for chunk in owned[group.name]}) - least)
     return max(excess), sum(excess)

@@ -166,13 +166,13 @@ class _Match:
 
     def homes(self) -> list[tuple[frozenset[int], int]]:
         """A node for the awake vCPUs of each cell, if any is allowed: so that most fit, then so that most stay."""
-        room: dict[int, int] = {}
+        free_by_node: dict[int, int] = {}
         for core, cpus in self.free.items():
-            room[core[0]] = room.get(core[0], 0) + len(cpus)
+            free_by_node[core[0]] = free_by_node.get(core[0], 0) + len(cpus)
         cells = []
         for vcpus, nodes in self.cells:
             here = vcpus.intersection(self.awake)
-            if here and (allowed := [node for node in sorted(room) if not nodes or node in nodes]):
+            if here and (allowed := [node for node in sorted(free_by_node) if not nodes or node in nodes]):
                 stay = {node: sum(self.was.get(vcpu, (None, 0))[0] == node for vcpu in here) for node in allowed}
                 cells.append((here, stay))
         cells.sort(key=lambda cell: (-len(cell[0]), min(cell[0])))
@@ -193,11 +193,13 @@ class _Match:
                 best = (gained, chosen)
                 return
             vcpus, stay = rest[0]
-            for node in sorted(stay, key=lambda node: (-min(room[node], len(vcpus)), -stay[node], -room[node], node)):
-                taken = min(room[node], len(vcpus))
-                room[node] -= taken
+            for node in sorted(
+                stay, key=lambda node: (-min(free_by_node[node], len(vcpus)), -stay[node], -free_by_node[node], node)
+            ):
+                taken = min(free_by_node[node], len(vcpus))
+                free_by_node[node] -= taken
                 search([*chosen, node], (gained[0] + taken, gained[1] + stay[node]))
-                room[node] += taken
+                free_by_node[node] += taken
 
         if cells:
             search([], (0, 0))
@@ -231,8 +233,8 @@ class _Match:
                 cut.append(part)
         for part in cut:  # no core has room for all of it
             left = part
-            while left and (room := [core for core in cores if self.free[core]]):
-                most = max(room, key=lambda core: (len(self.free[core]), -self.used[core], -core[0], -core[1]))
+            while left and (free_cores := [core for core in cores if self.free[core]]):
+                most = max(free_cores, key=lambda core: (len(self.free[core]), -self.used[core], -core[0], -core[1]))
                 left = self.put(left, most)
 
     def put(self, part: list[int], core: Core) -> list[int]:

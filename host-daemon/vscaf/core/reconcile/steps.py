@@ -364,14 +364,14 @@ class _Stepper:
     def resize(self, name: str) -> None:
         """Plugs vCPUs up to the size of the partition. Unplugs vCPUs that were not used for long, if that works."""
         transition = self.now[name]
-        room = len(self.goals[name].partition)
-        wanted = min(room, transition.vcpus_maximum)
+        size = len(self.goals[name].partition)
+        wanted = min(size, transition.vcpus_maximum)
         if transition.vcpus < wanted:
             self.used(name)
             if wanted != transition.vcpus_refused:
                 self.begin(Resize(name, wanted))
             return
-        fewest = max(room, transition.treatment.vcpus_found)
+        fewest = max(size, transition.treatment.vcpus_found)
         if not transition.treatment.unplug or transition.vcpus <= fewest:
             self.used(name)
             return
