@@ -213,12 +213,12 @@ def _balance(groups: list[Group], sizes: list[int]) -> None:
     parts = [part for group in groups for part in group.parts.values()]
     if len(set(owners)) < len(owners):
         parts = _moved(owners, areas, parts, sizes)
-    wishes: list[list[tuple[Group, float]]] = [[] for _ in sizes]
+    requests: list[list[tuple[Group, float]]] = [[] for _ in sizes]
     for number, area, part in zip(owners, areas, parts, strict=True):
         if part > 0.0:
-            wishes[area].append((groups[number], part))
+            requests[area].append((groups[number], part))
     for area, size in enumerate(sizes):
-        _share(wishes[area], float(size))
+        _share(requests[area], float(size))
 
 
 def _moved(owners: list[int], areas: list[int], parts: list[float], sizes: list[int]) -> list[float]:
@@ -234,14 +234,14 @@ def _moved(owners: list[int], areas: list[int], parts: list[float], sizes: list[
     return [float(part) for part in wanted]
 
 
-def _share(wishes: list[tuple[Group, float]], spare: float) -> None:
+def _share(requests: list[tuple[Group, float]], spare: float) -> None:
     """Shares one area among the groups that want parts of it: by weight, and no group gets more than it wants."""
-    while wishes:
-        unit = spare / sum(group.weight * part for group, part in wishes)
-        content = [(group, part) for group, part in wishes if unit * group.weight >= 1.0]
-        for group, part in content or wishes:
+    while requests:
+        unit = spare / sum(group.weight * part for group, part in requests)
+        content = [(group, part) for group, part in requests if unit * group.weight >= 1.0]
+        for group, part in content or requests:
             group.got.append(part if content else unit * group.weight * part)
         if not content:
             return
         spare = max(0.0, spare - sum(part for _, part in content))
-        wishes = [(group, part) for group, part in wishes if unit * group.weight < 1.0]
+        requests = [(group, part) for group, part in requests if unit * group.weight < 1.0]
