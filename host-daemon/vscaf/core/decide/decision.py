@@ -7,7 +7,17 @@ from vscaf_policies import Answer, DomainState, Options, Policy, PolicyError, Po
 from vscaf_policies.bounds import limits
 from vscaf_policies.intpart import integer_partition
 
-from vscaf.core.decide.damping import Asked, Damping, Turnover, change, fitted, keeping, learns, logarithmic, nearest
+from vscaf.core.decide.damping import (
+    Damping,
+    PendingChanges,
+    Turnover,
+    change,
+    fitted,
+    keeping,
+    learns,
+    logarithmic,
+    nearest,
+)
 
 __all__ = ["Circumstances", "Damping", "DecideMemory", "Decision", "decide"]
 
@@ -49,7 +59,7 @@ class DecideMemory:
     target: Mapping[str, int] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
     turnover: Turnover = field(default_factory=Turnover)
-    asked: Asked = field(default_factory=Asked)
+    pending: PendingChanges = field(default_factory=PendingChanges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +122,8 @@ def decide(
     target, sharing = _within_bounds(pool, competing, bounds, answer, memory.sharing)
     answered = target
     gain, same = 0.0, circumstances.same_as(memory.circumstances)
-    asked = memory.asked if same else Asked()
-    still_asked = asked.none()
+    pending = memory.pending if same else PendingChanges()
+    still_pending = pending.none()
     turnover = memory.turnover
     if memory.circumstances is not None and not same:
         turnover = turnover.after(pool.time_s, changed=True)
@@ -130,17 +140,19 @@ def decide(
                 formerly, _ = _within_bounds(pool, competing, bounds, _parts_of(former, asking)[0], memory.sharing)
                 if formerly == memory.target:  # only new knowledge changed the answer, and the change does not pay
                     asking_on = not by_curves and gain > LEAST_GAIN
-                    asked = asked.after(present, target, pool, damping) if asking_on else asked.none()
-                    due = asked.due(pool.time_s, damping)
+                    pending = pending.after(present, target, pool, damping) if asking_on else pending.none()
+                    due = pending.due(pool.time_s, damping)
                     if not due:
-                        return Decision(present, frozenset(), {}, True, replace(memory, asked=asked), queued, suspended)
+                        return Decision(
+                            present, frozenset(), {}, True, replace(memory, pending=pending), queued, suspended
+                        )
                     target = nearest(present, target, frozenset(bounds) - due)
-                    still_asked = asked.followed(due)
+                    still_pending = pending.followed(due)
     elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
         target = _as_far_as_it_pays(pool, competing, circumstances, memory, target, damping, turnover)
 
     knowledge = {domain.name: domain for domain in competing}
-    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, still_asked)
+    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, still_pending)
     changed = (
         target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
     )
