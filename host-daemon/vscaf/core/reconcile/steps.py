@@ -155,7 +155,7 @@ class _Stepper:
         """How many announcements, calls and times to ask again there were so far."""
         self.goals = self.without_the_late(goals)
         target = {name: goal.partition for name, goal in self.goals.items()}
-        self.way = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
+        self.transition_plan = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
 
     def without_the_late(self, goals: Mapping[str, Goal]) -> Mapping[str, Goal]:
         """The goals, without the pCPUs that another domain still claims long after it should have left them."""
@@ -185,8 +185,8 @@ class _Stepper:
         return since_s + 2.0 * self.timing.deadline_s
 
     def steps(self, memos: Mapping[str, StepMemo]) -> Steps:
-        keeps = {shrink.domain: shrink.keep for shrink in self.way.shrinks}
-        grows = [grow.domain for grow in self.way.grows]
+        keeps = {shrink.domain: shrink.keep for shrink in self.transition_plan.shrinks}
+        grows = [grow.domain for grow in self.transition_plan.grows]
         growing = set(grows)
         kept: dict[str, StepMemo] = {}
         for name in sorted(self.now):
@@ -450,11 +450,11 @@ class _Stepper:
             if other != name
             and not cpus.isdisjoint(self.now[other].claim)
             and not {name, other} <= self.sharing
-            and other not in self.way.overlapping
-            and not self.astray(other)
+            and other not in self.transition_plan.overlapping
+            and not self.is_overdue(other)
         )
 
-    def astray(self, name: str) -> bool:
+    def is_overdue(self, name: str) -> bool:
         """Whether it is still where it was found, although there was time to move it."""
         transition = self.now[name]
         if transition.placed:
