@@ -235,8 +235,8 @@ def test_what_is_asked_for_is_forgotten_with_those_who_asked():
     damping, state = Damping(), pool(domain("a", 0.0, 18), domain("b", 0.0, 18))
     pending = PendingChanges()
     for second in range(3):
-        changes = changes.after({"a": 18, "b": 18}, {"a": 24, "b": 12}, replace(state, time_s=float(second)), damping)
-    memory = replace(decide(state, max_speedup, {}).memory, pending=changes.followed(changes.due(2.0, damping)))
+        pending = pending.after({"a": 18, "b": 18}, {"a": 24, "b": 12}, replace(state, time_s=float(second)), damping)
+    memory = replace(decide(state, max_speedup, {}).memory, pending=pending.followed(pending.due(2.0, damping)))
     assert memory.pending.last.keys() == {"a", "b"}
     alone = decide(pool(domain("a", 0.0, 36)), max_speedup, {}, memory)
     assert alone.memory.pending == PendingChanges()
@@ -246,8 +246,8 @@ def test_who_becomes_another_program_is_followed_as_quickly_as_at_first():
     damping, now = Damping(), pool(domain("a", 0.0, 18))
     pending = PendingChanges(last={"a": 1}, turned={"a": 5})
     for second in range(damping.decisions):
-        asked = asked.after({"a": 18}, {"a": 9}, replace(now, time_s=float(second)), damping)
-    after = asked.followed(asked.due(float(damping.decisions), damping))
+        pending = pending.after({"a": 18}, {"a": 9}, replace(now, time_s=float(second)), damping)
+    after = pending.followed(pending.due(float(damping.decisions), damping))
     assert (after.last, after.turned) == ({"a": -1}, {"a": 0})
     little = PendingChanges(last={"a": 1}, turned={"a": 5}).after({"a": 18}, {"a": 17}, now, damping)
     assert little.due(damping.horizon_s - 1.0, damping) == frozenset()
