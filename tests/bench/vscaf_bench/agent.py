@@ -39,7 +39,7 @@ def kib(pid: int, file: str, *fields: str) -> int:
     return sum(int(line.split()[1]) for line in lines if line.split(":")[0] in fields)
 
 
-class Asked:
+class Responder:
     """A program that answers each input line with a line of whole numbers."""
 
     def __init__(self, command: list[str]) -> None:
@@ -53,7 +53,7 @@ class Asked:
             raise SystemExit(f"{self.process.args!r} ended with {self.process.wait()}")
         return line.strip()
 
-    def ask(self) -> list[int]:
+    def query(self) -> list[int]:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -74,7 +74,7 @@ class Asked:
 class Agent:
     pid: int
     socket: Path
-    host: Asked | None
+    host: Responder | None
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -102,7 +102,7 @@ class Bench:
     def agent(self, *options: str, host: bool) -> Iterator[Agent]:
         """A new agent, with a host that reads or without a host."""
         socket, port = self.directory / "agent.sock", self.directory / "port"
-        reader = Asked([str(self.tool("machine")), "host", str(port)]) if host else None
+        reader = Responder([str(self.tool("machine")), "host", str(port)]) if host else None
         command = [str(self.agent_path), "--socket", str(socket), *options]
         process = subprocess.Popen([*command, *(["--port", str(port)] if host else ["--standalone"])])
         try:
@@ -122,8 +122,8 @@ class Bench:
             raise SystemExit(f"the agent ended with {status}")
 
     @contextmanager
-    def crowd(self, agent: Agent, processes: int, what: str) -> Iterator[Asked]:
-        crowd = Asked([str(self.tool("crowd")), str(agent.socket), str(processes), what])
+    def crowd(self, agent: Agent, processes: int, what: str) -> Iterator[Responder]:
+        crowd = Responder([str(self.tool("crowd")), str(agent.socket), str(processes), what])
         try:
             yield crowd
         finally:
@@ -141,9 +141,9 @@ def reports_flow(agent: Agent, seconds: float) -> None:
     """Checks that the measured agent works: its reports have come."""
     if agent.host is None:
         return
-    before = agent.host.ask()[0]
+    before = agent.host.query()[0]
     time.sleep(seconds)
-    came = agent.host.ask()[0] - before
+    came = agent.host.query()[0] - before
     if came < seconds * PERIODS_A_SECOND / 2:
         raise SystemExit(f"{came} reports came in {seconds} s: this agent does not work, or the machine is too busy")
 
@@ -158,15 +158,15 @@ class Case:
     report_bytes: int
 
 
-def beside(agent: Agent, turns: int, seconds: float, work: Asked, soaking: bool) -> Case:
+def beside(agent: Agent, turns: int, seconds: float, work: Responder, soaking: bool) -> Case:
     """Turns with and without the agent, in alternating order: the work that `work` reports, and its CPU time."""
     case = Case([], [], [], [], [], 0)
     cpus = len(os.sched_getaffinity(0))
 
     def one(machine: list[float], done: list[float]) -> None:
-        before, began = work.ask(), time.monotonic()
+        before, began = work.query(), time.monotonic()
         time.sleep(seconds)
-        after, took = work.ask(), time.monotonic() - began
+        after, took = work.query(), time.monotonic() - began
         if soaking:
             machine.append(100.0 * (cpus - (after[0] - before[0]) / 1e9 / took))
         done.append((after[-1] - before[-1]) / took)
@@ -187,7 +187,7 @@ def beside(agent: Agent, turns: int, seconds: float, work: Asked, soaking: bool)
         for measure in (with_agent, without) if turn % 2 == 0 else (without, with_agent):
             measure()
     if agent.host is not None:
-        case.report_bytes = agent.host.ask()[1]
+        case.report_bytes = agent.host.query()[1]
     return case
 
 
@@ -203,7 +203,7 @@ def cpu(bench: Bench, report: Report) -> None:
                 quiet: list[float] = []
                 if what == "idle":
                     quiet = [own_share(agent, seconds) for _ in range(turns)]
-                    soak = Asked([str(bench.tool("machine")), "soak"])
+                    soak = Responder([str(bench.tool("machine")), "soak"])
                     try:
                         case = beside(agent, turns, seconds, soak, soaking=True)
                     finally:
