@@ -214,11 +214,11 @@ def parse_params(params: tuple[str, ...]) -> dict[str, Any]:
         if "\n" in param or "\r" in param:
             raise UsageError(" ".join(hint.split()))
         try:
-            one = tomllib.loads(param)
-            json.dumps(one, allow_nan=False)
+            parsed = tomllib.loads(param)
+            json.dumps(parsed, allow_nan=False)
         except (tomllib.TOMLDecodeError, TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"{hint} ({error})") from error
-        if not one or param.lstrip().startswith("["):
+        if not parsed or param.lstrip().startswith("["):
             raise UsageError(hint)
     try:
         return tomllib.loads("\n".join(params))

@@ -174,16 +174,18 @@ def show(target: str, findings: Sequence[Finding], console: Console) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for one in findings:
-        table.add_row(Text(one.check), Text(one.verdict, STYLES[one.verdict]), Text(printable(one.words)))
+    for finding in findings:
+        table.add_row(
+            Text(finding.check), Text(finding.verdict, STYLES[finding.verdict]), Text(printable(finding.words))
+        )
     console.print(table)
-    for one in findings:
-        lines = one.example.splitlines()
+    for finding in findings:
+        lines = finding.example.splitlines()
         if lines:
-            console.print(Text(f"\n# {one.check}: this shows it"), soft_wrap=True)
+            console.print(Text(f"\n# {finding.check}: this shows it"), soft_wrap=True)
             cut = [f"# ... and {len(lines) - LONGEST_EXAMPLE} more lines: --json has them"]
             shown = lines if len(lines) <= LONGEST_EXAMPLE else lines[:LONGEST_EXAMPLE] + cut
             console.print(Text(printable_lines("\n".join(shown))), soft_wrap=True)
-    counts = {verdict: sum(one.verdict is verdict for one in findings) for verdict in Verdict}
+    counts = {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}
     totals = [f"{count} {verdict}" for verdict, count in counts.items() if count]
     console.print(Text(f"\n{printable(target)}: {', '.join(totals)}"), soft_wrap=True)

@@ -246,21 +246,21 @@ class ManagedDomain:
                 entry = departed = None
             if entry is not None and not is_of(entry, self.seen, self.booted, now.vcpu_pins, pool):
                 entry, departed, outdated = None, entry, entry  # that run has ended, and libvirt has reused its key
-            affinity, ours = affinity_of(now), self._suspended_when_set_aside
+            affinity, suspended_by_us = affinity_of(now), self._suspended_when_set_aside
             known = self.found is not None or entry is not None
-            stands: JournalEntry | None = None
+            entry_in_force: JournalEntry | None = None
             if self.found is not None:  # it could not be given back
                 pass
             elif entry is not None:
-                self.found, self.session.announced_any, ours, stands = (
+                self.found, self.session.announced_any, suspended_by_us, entry_in_force = (
                     entry.found.settings(),
                     True,
                     entry.suspended,
                     entry,
                 )
             elif departed is not None and came_back(departed, self.seen, self.booted, now.vcpu_pins, pool):
-                self.found, stands = departed.found.settings(), departed
-                ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
+                self.found, entry_in_force = departed.found.settings(), departed
+                suspended_by_us = departed.suspended and self.seen.paused  # it was saved while it was suspended
                 log.info("domain %s: came back with vscaf's pins; the settings that were found before apply", self.name)
             else:
                 self.found, self.outdated_entry = now, outdated
@@ -273,13 +273,14 @@ class ManagedDomain:
                 treatment=pool.treatment(self.rules, self.found, self.seen.accelerated),
                 claim=affinity.reach,
                 affinity=affinity,
-                suspended_by_us=ours,
-                placed=known or stands is not None,
+                suspended_by_us=suspended_by_us,
+                placed=known or entry_in_force is not None,
                 found_at_s=clock.now_s(),
             )
-            if entry is not None and not (entry.partition or entry.suspended or ours):  # it was meant to rest
+            if entry is not None and not (entry.partition or entry.suspended or suspended_by_us):
+                # It was meant to rest.
                 self.transition = on_found_meant_to_rest(self.transition)
-            return stands
+            return entry_in_force
 
     def entry(self) -> JournalEntry:
         """The entry that must be in the journal before any step towards the goal."""

@@ -48,24 +48,28 @@ class Registry:
         now_s = clock.now_s()
         present: dict[DomainKey, tuple[DomainSeen, DomainRules | None]] = {}
         known, self._rules = self._rules, {}
-        for one in seen:
-            own, rules = known.get(one.name, (None, None))
-            if one.name not in known or own != one.rules:
-                rules = rules_for(self.inventory.config, one.name, one.rules)
-            self._rules[one.name] = (one.rules, rules)
-            if rules is not None or one.key in self.inventory.journal.entries or one.key in self.inventory.domains:
-                present[one.key] = (one, rules)
+        for domain_seen in seen:
+            own, rules = known.get(domain_seen.name, (None, None))
+            if domain_seen.name not in known or own != domain_seen.rules:
+                rules = rules_for(self.inventory.config, domain_seen.name, domain_seen.rules)
+            self._rules[domain_seen.name] = (domain_seen.rules, rules)
+            if (
+                rules is not None
+                or domain_seen.key in self.inventory.journal.entries
+                or domain_seen.key in self.inventory.domains
+            ):
+                present[domain_seen.key] = (domain_seen, rules)
         for key, domain in list(self.inventory.domains.items()):
             if key not in present or present[key][0].replaces(domain.seen):
                 self.inventory.forget(key)
-        for key, (one, rules) in present.items():
+        for key, (domain_seen, rules) in present.items():
             if key not in self.inventory.domains:
-                self._appear(one, rules or DomainRules())
+                self._appear(domain_seen, rules or DomainRules())
             domain = self.inventory.domains[key]
             domain.listed = rules is not None
             self.inventory.containment.review(domain)
             with self.inventory.containment.around(domain, "processing what a look saw of it"):
-                self._see(domain, one, rules or domain.rules, now_s)
+                self._see(domain, domain_seen, rules or domain.rules, now_s)
                 if asked_at_s > domain.switched_at_s:
                     self._drift.look_for_waking(domain)
                     infer(domain, now_s, len(self.inventory.domains))

@@ -176,8 +176,8 @@ def _show(found: Sequence[Outcomes], arguments: Arguments, draw: bool) -> None:
         click.echo(_text(content), nl=False)
     else:
         console = _console()
-        for one in found:
-            console.print(table(one, console))
+        for outcomes in found:
+            console.print(table(outcomes, console))
         if len(found) > 1:
             console.print(together_table(found))
     if arguments.output is None:
@@ -188,8 +188,8 @@ def _show(found: Sequence[Outcomes], arguments: Arguments, draw: bool) -> None:
         if draw:
             from vscaf.simulate.report.picture_files import write_pictures  # noqa: PLC0415  (it imports matplotlib)
 
-            for one in found:
-                written += write_pictures(one, arguments.output)
+            for outcomes in found:
+                written += write_pictures(outcomes, arguments.output)
     except OSError as error:
         raise VscafError(
             f"--output {arguments.output}: {error.strerror}: free space, or give another directory"

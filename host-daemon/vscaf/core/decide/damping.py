@@ -104,13 +104,13 @@ class PendingChanges:
         """The state after a decision in which *target* was asked for."""
         requests = {}
         for name, cpus in present.items():
-            more = target[name] - cpus
-            if more:
-                direction = 1 if more > 0 else -1
+            difference = target[name] - cpus
+            if difference:
+                direction = 1 if difference > 0 else -1
                 before = self.requests.get(name)
                 if before is None or before.direction != direction:
                     before = ChangeRequest(direction, pool.time_s, 0)
-                large_count = before.large_count + 1 if damping.is_large(more, cpus, pool.chunk) else 0
+                large_count = before.large_count + 1 if damping.is_large(difference, cpus, pool.chunk) else 0
                 requests[name] = ChangeRequest(direction, before.since_s, large_count)
         return replace(self, requests=requests)
 

@@ -342,7 +342,7 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
     return best, enough_s
 
 
-def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Numbers, Numbers]:
+def _differences(curve: _Curve, direction: int, settings: ExploreSettings) -> tuple[Numbers, Numbers]:
     """The change of the weighted speedup, and its variance, for 1, 2, ... chunks more (way 1) or less (way -1).
 
     The variance is that of the estimate after a measurement at that size, as predicted now. So uncertainty counts only
@@ -351,7 +351,7 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
     size = curve.size
     if size > len(curve.worth.expected):
         return np.zeros(0), np.zeros(0)
-    if way > 0:
+    if direction > 0:
         sizes = np.arange(size + 1, min(curve.high, math.ceil(size * settings.step)) + 1)
     else:
         sizes = np.arange(size - 1, max(curve.low, math.floor(size / settings.step)) - 1, -1)
@@ -362,7 +362,7 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
     far = math.ceil(settings.far * curve.high)
     # A team need not use all threads of its last core. So a size counts as measured if it is less than a chunk away.
     near_by = np.log1p((curve.chunk - 0.5) / (curve.chunk * np.arange(far, curve.high + 1)))
-    if way > 0 and (distance[far - 1 : curve.high] > near_by).all():  # none of them was measured
+    if direction > 0 and (distance[far - 1 : curve.high] > near_by).all():  # none of them was measured
         error[far - 1 :] = np.hypot(error[far - 1 :], settings.far_error * expected[far - 1 :])
     here, there = error[size - 1], error[sizes - 1]
     alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)

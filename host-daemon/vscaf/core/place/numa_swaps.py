@@ -53,51 +53,51 @@ class _Exchange:
     def run(self, split: Iterable[str]) -> None:
         """Handles each domain of *split*, beginning with the node where it has the fewest chunks."""
         for name in split:
-            mine = self.parties[name]
-            for node in sorted(mine.on_node, key=lambda node: (mine.on_node[node], node)):
-                stub = [chunk for chunk in sorted(mine.owned) if self.node_of[chunk] == node]
-                if stub and not any(mine.held.get(chunk) for chunk in stub):
-                    self.take_off(mine, node, stub)
+            party = self.parties[name]
+            for node in sorted(party.on_node, key=lambda node: (party.on_node[node], node)):
+                stub = [chunk for chunk in sorted(party.owned) if self.node_of[chunk] == node]
+                if stub and not any(party.held.get(chunk) for chunk in stub):
+                    self.take_off(party, node, stub)
 
-    def take_off(self, mine: Party, node: int, stub: list[int]) -> None:
+    def take_off(self, party: Party, node: int, stub: list[int]) -> None:
         """Swaps all of *stub*, its chunks on *node*, for chunks on one other node of its own, if there are enough."""
-        for other in sorted(mine.on_node):
-            if other == node or not mine.on_node[other] or self.looks <= 0:
+        for other_node in sorted(party.on_node):
+            if other_node == node or not party.on_node[other_node] or self.looks <= 0:
                 continue
-            if mine.home and other not in mine.home and node in mine.home:
+            if party.home and other_node not in party.home and node in party.home:
                 continue
             found: list[int] = []
-            for take in self.chunks_on.get(other, ()):
+            for take in self.chunks_on.get(other_node, ()):
                 self.looks -= 1
-                if self.may_swap(stub[len(found)], take, mine):
+                if self.may_swap(stub[len(found)], take, party):
                     found.append(take)
                     if len(found) == len(stub):
                         for give, one in zip(stub, found, strict=True):
-                            self.swap(give, one, mine)
+                            self.swap(give, one, party)
                         return
 
-    def may_swap(self, give: int, take: int, mine: Party) -> bool:
-        """Whether the owner of *take* allows *mine* to get it for *give*."""
-        theirs = self.owner.get(take)
-        if theirs is None:
+    def may_swap(self, give: int, take: int, taker: Party) -> bool:
+        """Whether the owner of *take* allows *taker* to get it for *give*."""
+        owner = self.owner.get(take)
+        if owner is None:
             return True
-        node, other = self.node_of[give], self.node_of[take]
-        if theirs is mine or (theirs.home and other in theirs.home and node not in theirs.home):
+        node, other_node = self.node_of[give], self.node_of[take]
+        if owner is taker or (owner.home and other_node in owner.home and node not in owner.home):
             return False
-        if theirs.held.get(take, 0) > theirs.held.get(give, 0):
+        if owner.held.get(take, 0) > owner.held.get(give, 0):
             return False
         # The owner is on this node already, or it moves its only chunk on the other node to this one.
-        return theirs.on_node[node] > 0 or theirs.on_node[other] == 1
+        return owner.on_node[node] > 0 or owner.on_node[other_node] == 1
 
-    def swap(self, give: int, take: int, mine: Party) -> None:
-        """Gives *take* to *mine*, and *give* to the owner of *take*."""
-        theirs = self.owner.get(take)
-        for party, lost, got in ((mine, give, take), (theirs, take, give)):
+    def swap(self, give: int, take: int, taker: Party) -> None:
+        """Gives *take* to *taker*, and *give* to the owner of *take*."""
+        owner = self.owner.get(take)
+        for party, lost, got in ((taker, give, take), (owner, take, give)):
             if party is not None:
                 party.owned.remove(lost)
                 party.owned.add(got)
                 party.on_node[self.node_of[lost]] -= 1
                 party.on_node[self.node_of[got]] += 1
                 self.owner[got] = party
-        if theirs is None:
+        if owner is None:
             del self.owner[give]

@@ -100,13 +100,13 @@ def _claims(
             leaving.update(_overlap(topology, [held.get(name, _NOTHING)]))
         if cpus <= 0 or name in sharing:
             continue
-        mine, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
-        if len(mine) >= pool and mine >= topology.cpus:
+        own, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
+        if len(own) >= pool and own >= topology.cpus:
             changing.append(_Group(name, wanted, {}, homes.get(name, _NOTHING)))
             continue
-        touched = topology.whole_chunks(mine)
+        touched = topology.whole_chunks(own)
         if touched is None:
-            changing.append(_Group(name, wanted, _overlap(topology, [mine]), homes.get(name, _NOTHING)))
+            changing.append(_Group(name, wanted, _overlap(topology, [own]), homes.get(name, _NOTHING)))
         elif len(touched) == wanted:
             staying[name] = touched
         else:
@@ -117,8 +117,8 @@ def _claims(
         changing.append(_Group(sharers[0], 1, overlap, home))
     everything = [*staying.values(), *[group.held for group in changing]]
     if len(set[int]().union(*everything)) < sum(map(len, everything)):
-        count = Counter(chunk for mine in everything for chunk in mine)
-        for name in [name for name, mine in staying.items() if any(count[chunk] > 1 for chunk in mine)]:
+        count = Counter(chunk for own in everything for chunk in own)
+        for name in [name for name, own in staying.items() if any(count[chunk] > 1 for chunk in own)]:
             overlap = dict.fromkeys(staying.pop(name), chunk)
             changing.append(_Group(name, len(overlap), overlap, homes.get(name, _NOTHING)))
     changing.sort(key=lambda group: group.name)
@@ -164,17 +164,17 @@ def _best(
 ) -> list[int]:
     """The best of these held chunks for the group to keep: at most as many as it should have."""
     nodes, caches, cores, held = topology.node_by_chunk, topology.cache_by_chunk, topology.core_by_chunk, group.held
-    mine = sorted(chunks)
+    candidates = sorted(chunks)
     if (
         claims
         or topology.cores
-        or len(set(map(caches.__getitem__, mine))) > 1
-        or len(set(map(nodes.__getitem__, mine))) > 1
+        or len(set(map(caches.__getitem__, candidates))) > 1
+        or len(set(map(nodes.__getitem__, candidates))) > 1
         or len(set(held.values())) > 1
     ):
-        rank = _node_ranks(Counter(map(nodes.__getitem__, mine)), group, pressure)
-        in_cache = Counter(map(caches.__getitem__, mine))
-        mine.sort(
+        rank = _node_ranks(Counter(map(nodes.__getitem__, candidates)), group, pressure)
+        in_cache = Counter(map(caches.__getitem__, candidates))
+        candidates.sort(
             key=lambda chunk: (
                 -held[chunk],
                 claims.get(chunk, 0),
@@ -184,7 +184,7 @@ def _best(
                 cores[chunk],
             )
         )
-    return mine[: group.wanted]
+    return candidates[: group.wanted]
 
 
 def _node_ranks(on_node: Mapping[int, int], group: _Group, pressure: Mapping[int, int]) -> dict[int, int]:

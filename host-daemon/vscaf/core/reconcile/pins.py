@@ -123,11 +123,11 @@ def worth(pins: Mapping[int, int], guest: GuestTopology | None, layout: HostLayo
     for vcpu, cpu in pins.items():
         by_core.setdefault(layout.core(cpu), []).append(vcpu)
     threads = guest.threads if guest is not None else 1
-    for here in by_core.values():
-        cores = [vcpu // threads for vcpu in here]
+    for core_vcpus in by_core.values():
+        cores = [vcpu // threads for vcpu in core_vcpus]
         siblings = sum(cores.count(core) * (cores.count(core) - 1) // 2 for core in set(cores))
         together += siblings
-        apart += len(here) * (len(here) - 1) // 2 - siblings
+        apart += len(core_vcpus) * (len(core_vcpus) - 1) // 2 - siblings
     return local, together, -apart
 
 
@@ -241,13 +241,13 @@ class _Match:
         """Pins as many of *part* as *core* has room for, those that were there first. Returns the rest."""
         free = self.free[core]
         order = sorted(part, key=lambda vcpu: (self.before.get(vcpu) not in free, vcpu))
-        there, left = order[: len(free)], order[len(free) :]
-        self.used[core] += len(there)
-        for vcpu in there:
+        fitting, left = order[: len(free)], order[len(free) :]
+        self.used[core] += len(fitting)
+        for vcpu in fitting:
             if self.before.get(vcpu) in free:
                 self.pins[vcpu] = self.before[vcpu]
                 free.remove(self.before[vcpu])
-        for vcpu in there:
+        for vcpu in fitting:
             if vcpu not in self.pins:
                 self.pins[vcpu] = free.pop(0)
         return left

@@ -156,11 +156,11 @@ class _Planner:
         for name in self.names:
             for cpu in self.target[name]:
                 wanted_by.setdefault(cpu, []).append(name)
-        for other in waiting:
-            for cpu in self.between[other]:
+        for blocker in waiting:
+            for cpu in self.between[blocker]:
                 for name in wanted_by.get(cpu, ()):
-                    if name != other and not (name in self.sharing and other in self.sharing):
-                        found.setdefault(name, set()).add(other)
+                    if name != blocker and not (name in self.sharing and blocker in self.sharing):
+                        found.setdefault(name, set()).add(blocker)
         return found
 
     def order(self) -> list[str] | None:
@@ -195,12 +195,12 @@ class _Planner:
         """
         used: dict[bool, list[frozenset[int]]] = {True: [], False: []}
         for name in self.names:
-            mine = self.held[name]
+            held = self.held[name]
             if name in self.overlapping:
-                mine -= self.between[name]
+                held -= self.between[name]
             elif name in self.waiting:
-                mine |= self.between[name]
-            used[name in self.sharing].append(mine)
+                held |= self.between[name]
+            used[name in self.sharing].append(held)
         by_others = frozenset[int]().union(*used[False])
         by_anyone = by_others.union(*used[True])
         return {

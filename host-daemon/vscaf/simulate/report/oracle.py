@@ -137,17 +137,17 @@ class _Life:
 def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
     """The best split of *scenario*'s guests at each instant, by their true curves, with changes in no time."""
     waiting = list(expanded(scenario, seed))
-    there: list[_Life] = []
+    present: list[_Life] = []
     stretches: list[Stretch] = []
     chunk, now_s = scenario.host.threads_per_core, 0.0
     while now_s < scenario.seconds:
         while waiting and waiting[0].start_s <= now_s + _SMALLEST_STEP_S:
-            there.append(_started(waiting.pop(0)))
-        busy = [life for life in there if life.now.curve is not None]
+            present.append(_started(waiting.pop(0)))
+        busy = [life for life in present if life.now.curve is not None]
         split, total = _split(busy, scenario.host.pcpus // chunk, chunk)
         speeds = {life.plan.name: _speed(life, cpus) for life, cpus in zip(busy, split, strict=True)}
         steps = [scenario.seconds - now_s, *(one.start_s - now_s for one in waiting[:1])]
-        for life in there:
+        for life in present:
             speed = speeds.get(life.plan.name, 0.0)
             steps += [life.ends_s - now_s, life.seconds_left]
             if speed > 0.0:
@@ -156,7 +156,7 @@ def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
         names = [life.plan.name for life in busy]
         stretches.append(Stretch(now_s, now_s + step, dict(zip(names, split, strict=True)), total))
         now_s += step
-        there = [life for life in there if _advance(life, now_s, step, speeds.get(life.plan.name, 0.0))]
+        present = [life for life in present if _advance(life, now_s, step, speeds.get(life.plan.name, 0.0))]
     plans = expanded(scenario, seed)
     exact = all(
         plan.work_s is None and all(phase.work_s is None or len(plan.phases) == 1 for phase in plan.phases)
