@@ -163,7 +163,7 @@ def beside(agent: Agent, turns: int, seconds: float, work: Responder, soaking: b
     case = Case([], [], [], [], [], 0)
     cpus = len(os.sched_getaffinity(0))
 
-    def one(machine: list[float], done: list[float]) -> None:
+    def run_turn(machine: list[float], done: list[float]) -> None:
         before, began = work.query(), time.monotonic()
         time.sleep(seconds)
         after, took = work.query(), time.monotonic() - began
@@ -174,13 +174,13 @@ def beside(agent: Agent, turns: int, seconds: float, work: Responder, soaking: b
     def with_agent() -> None:
         own = cpu_seconds(agent.pid)
         began = time.monotonic()
-        one(case.machine, case.work)
+        run_turn(case.machine, case.work)
         case.own.append(100.0 * (cpu_seconds(agent.pid) - own) / (time.monotonic() - began))
 
     def without() -> None:
         with agent.stopped():
             time.sleep(0.01)
-            one(case.machine_without, case.work_without)
+            run_turn(case.machine_without, case.work_without)
         time.sleep(0.05)  # the agent makes up for one missed period, which is not measured
 
     for turn in range(turns):
@@ -197,11 +197,11 @@ def cpu(bench: Bench, report: Report) -> None:
     results: list[Result] = []
     for host in (True, False):
         place = "host" if host else "standalone"
-        for what in ("idle", "sections"):
-            with bench.agent(host=host) as agent, bench.crowd(agent, PROCESSES, what) as crowd:
+        for activity in ("idle", "sections"):
+            with bench.agent(host=host) as agent, bench.crowd(agent, PROCESSES, activity) as crowd:
                 reports_flow(agent, 1.0)
                 quiet: list[float] = []
-                if what == "idle":
+                if activity == "idle":
                     quiet = [own_share(agent, seconds) for _ in range(turns)]
                     soak = Responder([str(bench.tool("machine")), "soak"])
                     try:
@@ -212,7 +212,7 @@ def cpu(bench: Bench, report: Report) -> None:
                     case = beside(agent, turns, seconds, crowd, soaking=False)
             # With work on every CPU its memory is not in the caches. That costs more, and it is what counts.
             value, low, high = median_interval(case.own)
-            name = f"agent.cpu.64_processes.{what}.{place}"
+            name = f"agent.cpu.64_processes.{activity}.{place}"
             lost = [100.0 * (1.0 - a / b) for a, b in zip(case.work, case.work_without, strict=True)]
             detail: dict[str, object] = {
                 "own_percent_of_one_core": case.own,
@@ -221,12 +221,12 @@ def cpu(bench: Bench, report: Report) -> None:
                 "work_lost_percent_of_all_cpus": median_interval(lost),
                 "report_bytes": case.report_bytes,
             }
-            baseline, ours, theirs = "sections/s without it", case.work, case.work_without
+            baseline, with_agent, without_agent = "sections/s without it", case.work, case.work_without
             if case.machine:
                 added = [a - b for a, b in zip(case.machine, case.machine_without, strict=True)]
                 detail["machine_added_percent_of_one_core"] = median_interval(added)
                 baseline = "the machine without it, % of one core"
-                ours, theirs = case.machine, case.machine_without
+                with_agent, without_agent = case.machine, case.machine_without
             result = Result(
                 name,
                 "%",
@@ -235,8 +235,8 @@ def cpu(bench: Bench, report: Report) -> None:
                 high,
                 len(case.own),
                 baseline,
-                statistics.median(theirs),
-                statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
+                statistics.median(without_agent),
+                statistics.median(a / b for a, b in zip(with_agent, without_agent, strict=True)),
             )
             report.details[name] = detail
             report.add(result)
@@ -316,23 +316,23 @@ def pairs_of(command: list[str]) -> tuple[list[float], list[float]]:
 def add_latency(
     report: Report, name: str, pairs: tuple[list[float], list[float]], baseline: str, bar: str = ""
 ) -> None:
-    bare, ours = pairs
+    base_ms, measured_ms = pairs
     for percent in (50, 99):
-        base = percentile(bare, percent)
+        base = percentile(base_ms, percent)
         report.add(
             Result(
                 f"{name}.p{percent}",
                 "ms",
-                *percentile_interval(ours, percent),
-                len(ours),
+                *percentile_interval(measured_ms, percent),
+                len(measured_ms),
                 f"{baseline}, p{percent}",
                 base,
-                percentile(ours, percent) / base,
+                percentile(measured_ms, percent) / base,
                 bar,
             )
         )
-    spread = {f"p{percent}": percentile(ours, percent) for percent in (0, 10, 50, 90, 99, 100)}
-    report.details[name] = {"ms": spread, "baseline_ms": {f"p{p}": percentile(bare, p) for p in (0, 50, 99, 100)}}
+    spread = {f"p{percent}": percentile(measured_ms, percent) for percent in (0, 10, 50, 90, 99, 100)}
+    report.details[name] = {"ms": spread, "baseline_ms": {f"p{p}": percentile(base_ms, p) for p in (0, 50, 99, 100)}}
 
 
 def latency(bench: Bench, report: Report) -> None:

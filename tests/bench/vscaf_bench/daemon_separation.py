@@ -205,9 +205,9 @@ def measure(quick: bool, report: Report) -> None:
         bench = Bench(lab, {STEADY: steady, BURSTY: bursty}, pool)
         program = steady.start(STEADY_PROGRAM)
         print(f"bench-daemon: separation, {number} bursts ...", flush=True)
-        ours, log = _under_daemon(bench, "max-speedup", number)
+        managed, log = _under_daemon(bench, "max-speedup", number)
         print("bench-daemon: the same without vscaf, and with pins by hand ...", flush=True)
-        theirs, _ = _under_daemon(bench, "unmanaged", aside)
+        unmanaged, _ = _under_daemon(bench, "unmanaged", aside)
         # With pins by hand, a program has as many threads as pCPUs: more threads would spin for each other on one.
         program.kill()
         bench.environment = "OMP_NUM_THREADS=1"
@@ -217,37 +217,37 @@ def measure(quick: bool, report: Report) -> None:
         if program.done():
             raise SystemExit(f"bench-daemon: the steady guest's program failed: {program.wait(0).text}")
         program.kill()
-    _add(report, ours, theirs, by_hand, log)
+    _add(report, managed, unmanaged, by_hand, log)
 
 
-def _add(report: Report, ours: list[Measured], theirs: list[Measured], by_hand: list[Measured], log: str) -> None:
+def _add(report: Report, managed: list[Measured], unmanaged: list[Measured], by_hand: list[Measured], log: str) -> None:
     # A burst without separation counts with its length, which is the least time that separation can have taken.
-    separation_ms = [1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in ours]
-    apart = sum(one.separated_s is not None for one in theirs)
+    separation_ms = [1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in managed]
+    apart = sum(one.separated_s is not None for one in unmanaged)
     together_ms = statistics.median(
-        1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in theirs
+        1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in unmanaged
     )
-    baseline_name = f"unmanaged ({apart} of {len(theirs)} bursts ever separated), ms"
+    baseline_name = f"unmanaged ({apart} of {len(unmanaged)} bursts ever separated), ms"
     for name, share, bar in (("p50", 0.5, "at most 500 ms"), ("p99", 0.99, "")):
         value, low, high = quantile(separation_ms, share)
         ratio = value / together_ms
         report.add(
-            Result(f"separation.{name}", "ms", value, low, high, len(ours), baseline_name, together_ms, ratio, bar)
+            Result(f"separation.{name}", "ms", value, low, high, len(managed), baseline_name, together_ms, ratio, bar)
         )
     before: dict[str, float] = {}
     for step, since in zip(STEPS, (None, "decided", "left"), strict=True):
         took_ms = [
             1e3 * (one.steps_s[step] - (one.steps_s[since] if since else 0.0))
-            for one in ours
+            for one in managed
             if step in one.steps_s and (since is None or since in one.steps_s)
         ]
         if took_ms:
             value, low, high = median_interval(took_ms)
             report.add(Result(f"separation.until_{step}", "ms", value, low, high, len(took_ms)))
             before[step] = max(took_ms)
-    for name, bursts in (("separation.burst", ours), ("separation.burst_pinned_by_hand", by_hand)):
+    for name, bursts in (("separation.burst", managed), ("separation.burst_pinned_by_hand", by_hand)):
         value, low, high = median_interval([1e3 * one.seconds for one in bursts])
-        base = statistics.median(1e3 * one.seconds for one in theirs)
+        base = statistics.median(1e3 * one.seconds for one in unmanaged)
         report.add(Result(name, "ms", value, low, high, len(bursts), "unmanaged, ms", base, value / base))
     report.details["separation"] = {
         "begins": f"first {STARTED_WINDOW_S * 1e3:g} ms in which the second guest used {STARTED_CPUS:g} pCPUs",
@@ -255,8 +255,8 @@ def _add(report: Report, ours: list[Measured], theirs: list[Measured], by_hand: 
         "steps": "until_decided: from the start to the daemon's decision; until_left: from there until the first guest "
         "had left a pCPU; until_pinned: from there until the second guest's pins were set",
         "slowest_ms": before,
-        "never_separated": sum(one.separated_s is None for one in ours),
+        "never_separated": sum(one.separated_s is None for one in managed),
         "deadlines_missed": len(re.findall(rf"domain {STEADY}: shrinking -> contained", log)),
-        "way_into_the_guest_ms": 1e3 * statistics.median(one.started_after_s for one in ours),
+        "way_into_the_guest_ms": 1e3 * statistics.median(one.started_after_s for one in managed),
         "pinned_by_hand": "always separated, with one pCPU idle while only one guest computes",
     }

@@ -118,14 +118,14 @@ def alone(bench: Bench, report: Report) -> None:
     for name in ALONE:
         repeat = str(repeat_for(bench, name, length))
         plain: list[float] = []
-        ours: list[float] = []
+        shimmed: list[float] = []
         for _ in range(pairs):
             plain.append(bench.plain([bench.program(name)], 2, NPB_REPEAT=repeat)[0])
-            ours.append(bench.shimmed([bench.program(name)], ["--team", "2"], NPB_REPEAT=repeat)[0]["wall_seconds"])
+            shimmed.append(bench.shimmed([bench.program(name)], ["--team", "2"], NPB_REPEAT=repeat)[0]["wall_seconds"])
         result = report.compare(
             f"alone.slowdown.{name}",
             "%",
-            ours,
+            shimmed,
             plain,
             baseline_name="libgomp alone, s",
             figure=lambda one, other: 100.0 * (one / other - 1.0),
@@ -237,11 +237,11 @@ def resizing(bench: Bench, report: Report) -> None:
     rounds, length, minute = (1, 0.8, 5.0) if bench.quick else (3, 5.0, 60.0)
     name = "cg.A"
     repeat = str(repeat_for(bench, name, length))
-    ours: list[float] = []
+    resized: list[float] = []
     constant: dict[int, list[float]] = {size: [] for size in (1, 2, 3, 4)}
     for _ in range(rounds):
         options = ["--team", "2", "--resize", "4,1,4"]
-        ours.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0]["wall_seconds"])
+        resized.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0]["wall_seconds"])
         for size, walls in constant.items():
             walls.append(bench.plain([bench.program(name)], size, NPB_REPEAT=repeat)[0])
     best = min(constant, key=lambda size: statistics.median(constant[size]))
@@ -249,7 +249,7 @@ def resizing(bench: Bench, report: Report) -> None:
     report.compare(
         "resize.4hz.slowdown",
         "%",
-        ours,
+        resized,
         constant[best],
         baseline_name=f"{best} threads, s",
         figure=lambda one, other: 100.0 * (one / other - 1.0),

@@ -20,7 +20,7 @@ from vscaf_lab.agent_host import AgentHost
 
 from .report import Report, Result, median_interval, run_benchmark
 
-WAYS = ("cpuset", "offline")
+METHODS = ("cpuset", "offline")
 VCPUS, KEPT = 4, 2
 
 
@@ -133,28 +133,38 @@ def measure(bench: Bench, report: Report) -> None:
         "accelerator": guest.domain_type,
         "kernel": guest.run("uname -r").text.strip(),
     }
-    figures = {way: Figures() for way in WAYS}
-    still: dict[str, dict[str, float]] = {way: {} for way in WAYS}
+    figures = {method: Figures() for method in METHODS}
+    still: dict[str, dict[str, float]] = {method: {} for method in METHODS}
     for number in range(rounds):
-        for way in WAYS:
-            print(f"bench-parking: {way}, round {number + 1} of {rounds} ...", flush=True)
-            with agent(guest, way) as host:
-                pulse(guest, seconds, None, figures[way])
-                pulse(guest, seconds, host, figures[way])
-                still_runs(guest, host, seconds / 2, figures[way], still[way])
-    for way, found in figures.items():
+        for method in METHODS:
+            print(f"bench-parking: {method}, round {number + 1} of {rounds} ...", flush=True)
+            with agent(guest, method) as host:
+                pulse(guest, seconds, None, figures[method])
+                pulse(guest, seconds, host, figures[method])
+                still_runs(guest, host, seconds / 2, figures[method], still[method])
+    for method, found in figures.items():
         base = figures["offline"]
-        for what, ours, theirs in (
+        for operation, times_ms, base_times_ms in (
             ("shrink", found.shrink_ms, base.shrink_ms),
             ("grow", found.grow_ms, base.grow_ms),
         ):
-            value, low, high = median_interval(ours)
-            other = median_interval(theirs)[0]
+            value, low, high = median_interval(times_ms)
+            base_median_ms = median_interval(base_times_ms)[0]
             report.add(
-                Result(f"{way}.{what}_two_cpus", "ms", value, low, high, len(ours), "offline, ms", other, value / other)
+                Result(
+                    f"{method}.{operation}_two_cpus",
+                    "ms",
+                    value,
+                    low,
+                    high,
+                    len(times_ms),
+                    "offline, ms",
+                    base_median_ms,
+                    value / base_median_ms,
+                )
             )
         report.compare(
-            f"{way}.longest_turn",
+            f"{method}.longest_turn",
             "ms",
             found.longest_ms,
             found.quiet_longest_ms,
@@ -162,19 +172,19 @@ def measure(bench: Bench, report: Report) -> None:
             figure=lambda one, _: one,
         )
         report.compare(
-            f"{way}.slowdown",
+            f"{method}.slowdown",
             "%",
             found.quiet_turns,
             found.turns,
             baseline_name="turns/s with changes",
             figure=lambda quiet, changing: 100.0 * (quiet / changing - 1.0),
         )
-        add(report, f"{way}.interrupts_left", "1/s", found.interrupts)
-        add(report, f"{way}.busy_left", "ticks/s", found.ticks)
-        report.details[f"{way}.interrupts_by_line_per_s"] = {
-            name: round(value / rounds, 2) for name, value in still[way].items()
+        add(report, f"{method}.interrupts_left", "1/s", found.interrupts)
+        add(report, f"{method}.busy_left", "ticks/s", found.ticks)
+        report.details[f"{method}.interrupts_by_line_per_s"] = {
+            name: round(value / rounds, 2) for name, value in still[method].items()
         }
-        report.details[f"{way}.worst_ms"] = {"shrink": max(found.shrink_ms), "grow": max(found.grow_ms)}
+        report.details[f"{method}.worst_ms"] = {"shrink": max(found.shrink_ms), "grow": max(found.grow_ms)}
 
 
 @contextmanager

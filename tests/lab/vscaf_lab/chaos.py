@@ -108,18 +108,18 @@ class Look:
     def moment(self, taken: Sequence[Sample]) -> Moment:
         """The moment of a round, which must not be empty."""
         busy: dict[str, float] = {}
-        for one in taken:
-            past = self._recent.setdefault(one.thread, deque())
+        for sample in taken:
+            past = self._recent.setdefault(sample.thread, deque())
             if past:
-                more_s = (one.run_ns - past[-1].run_ns) / 1e9
-                self._used_s[one.domain] = self._used_s.get(one.domain, 0.0) + more_s
-            past.append(one)
-            while len(past) > 2 and one.monotonic_s - past[1].monotonic_s >= BUSY_WINDOW_S:
+                more_s = (sample.run_ns - past[-1].run_ns) / 1e9
+                self._used_s[sample.domain] = self._used_s.get(sample.domain, 0.0) + more_s
+            past.append(sample)
+            while len(past) > 2 and sample.monotonic_s - past[1].monotonic_s >= BUSY_WINDOW_S:
                 past.popleft()
-            window_s = max(1e-9, one.monotonic_s - past[0].monotonic_s)
-            ran_s = (one.run_ns - past[0].run_ns) / 1e9
-            busy[one.domain] = busy.get(one.domain, 0.0) + ran_s / window_s
-        threads = {one.thread: (one.domain, one.affinity) for one in taken}
+            window_s = max(1e-9, sample.monotonic_s - past[0].monotonic_s)
+            ran_s = (sample.run_ns - past[0].run_ns) / 1e9
+            busy[sample.domain] = busy.get(sample.domain, 0.0) + ran_s / window_s
+        threads = {sample.thread: (sample.domain, sample.affinity) for sample in taken}
         return Moment(taken[0].monotonic_s, threads, busy, dict(self._used_s))
 
 
@@ -187,11 +187,11 @@ def new_overlaps(
             same = same + 1 if before is not None and before.threads == moment.threads else 0
             base, before = (moment if same >= SETTLED_ROUNDS else None), moment
             continue
-        for one, other in itertools.combinations(base.threads.keys() & moment.threads.keys(), 2):
-            (first, allowed_first), (second, allowed_second) = moment.threads[one], moment.threads[other]
+        for thread, other_thread in itertools.combinations(base.threads.keys() & moment.threads.keys(), 2):
+            (first, allowed_first), (second, allowed_second) = moment.threads[thread], moment.threads[other_thread]
             if first == second or not {first, second} <= steady:
                 continue
-            new = (allowed_first & allowed_second) - (base.threads[one][1] & base.threads[other][1])
+            new = (allowed_first & allowed_second) - (base.threads[thread][1] & base.threads[other_thread][1])
             if new:
                 found[f"{' and '.join(sorted((first, second)))} came to share pCPU {sorted(new)}"] = None
     return list(found)

@@ -66,7 +66,7 @@ class ChaosError(LabError):
     """Something that the test itself needed did not happen."""
 
 
-def insist(what: str, attempt: Callable[[], object], deadline_s: float = PATIENCE_S) -> None:
+def retry_until(subject: str, attempt: Callable[[], object], deadline_s: float = PATIENCE_S) -> None:
     """Tries until it is true. Calls of libvirt may fail while libvirtd or QEMU is away, and work later."""
     end_s = time.monotonic() + deadline_s
     last: Exception | None = None
@@ -77,7 +77,7 @@ def insist(what: str, attempt: Callable[[], object], deadline_s: float = PATIENC
         except (libvirt.libvirtError, LabError, OSError, TimeoutError) as error:
             last = error
         if time.monotonic() > end_s:
-            raise ChaosError(f"{what}: did not succeed within {deadline_s:g} s ({last})")
+            raise ChaosError(f"{subject}: did not succeed within {deadline_s:g} s ({last})")
         time.sleep(RETRY_S)
 
 
@@ -109,7 +109,7 @@ class GuestWithProgram:
             return
         loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {self.program} || break; done > {RUNS}/output 2>&1"
         command = f"rm -rf {RUNS}; mkdir {RUNS}; setsid sh -c '{loop}; touch {RUNS}/over' > /dev/null 2>&1 &"
-        insist(f"programs in {self.guest.name}", lambda: self.guest.run(command, 10.0).status == 0)
+        retry_until(f"programs in {self.guest.name}", lambda: self.guest.run(command, 10.0).status == 0)
         self.begin_window(WARM_UP_S)
 
     def begin_window(self, after_s: float = 0.0) -> None:
@@ -122,7 +122,7 @@ class GuestWithProgram:
             self.windows.append((self._since_s, time.monotonic()))
         self._since_s = None
 
-    def harvest(self) -> None:
+    def collect_output(self) -> None:
         """Keeps the output of its programs before the guest is lost; keeps nothing if it does not answer."""
         if self.program is not None:
             with contextlib.suppress(TimeoutError, LabError):
@@ -136,7 +136,7 @@ class GuestWithProgram:
         guest = self.guest
         if guest.run(f"touch {RUNS}/enough; ls {RUNS}/over").status == 0:
             raise ChaosError(f"{guest.name}: a run of {self.program} failed: {guest.run(f'cat {RUNS}/output').text}")
-        insist(f"the last run in {guest.name}", lambda: guest.run(f"ls {RUNS}/over").status == 0, 2 * PATIENCE_S)
+        retry_until(f"the last run in {guest.name}", lambda: guest.run(f"ls {RUNS}/over").status == 0, 2 * PATIENCE_S)
         text = guest.run(f"cat {RUNS}/output").text
         if not 0 < text.count(DONE) == text.count(RIGHT):
             raise ChaosError(f"{guest.name}: not every run of {self.program} was right: {text}")
@@ -253,7 +253,7 @@ class Storm:
                 raise
             return True
 
-        insist("a start of the daemon", attempt)
+        retry_until("a start of the daemon", attempt)
 
     @contextlib.contextmanager
     def _domain(self, name: str) -> Iterator[libvirt.virDomain]:
@@ -265,17 +265,17 @@ class Storm:
             with contextlib.suppress(libvirt.libvirtError):
                 connection.close()
 
-    def _insist_on_state(self, name: str, state: int, action: Callable[[libvirt.virDomain], object]) -> None:
+    def _retry_until_state(self, name: str, state: int, action: Callable[[libvirt.virDomain], object]) -> None:
         def attempt() -> bool:
             with self._domain(name) as domain:
                 if domain.state()[0] != state:
                     action(domain)
                 return bool(domain.state()[0] == state)
 
-        insist(f"state {state} of domain {name}", attempt)
+        retry_until(f"state {state} of domain {name}", attempt)
 
-    def _of_a_guest(self, one: GuestWithProgram, failure: Failure) -> Callable[[], None]:
-        guest, away_s = one.guest, failure.away_s
+    def _of_a_guest(self, running: GuestWithProgram, failure: Failure) -> Callable[[], None]:
+        guest, away_s = running.guest, failure.away_s
         if failure.kind == "agent-kill":
             gone = f"touch /run/vscaf/agent.off; kill -9 $(pidof vscaf-agent); sleep {away_s}; rm /run/vscaf/agent.off"
             guest.run(gone, PATIENCE_S)
@@ -284,38 +284,38 @@ class Storm:
         elif failure.kind == "channel":
             self._unplug_channel(guest.name, away_s)
         elif failure.kind == "qemu-stop":
-            one.end_window()
+            running.end_window()
             with stopped(guest.qemu_pid):
                 time.sleep(away_s)
-            one.begin_window(1.0)
+            running.begin_window(1.0)
         elif failure.kind == "pause":
-            one.end_window()
-            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_PAUSED, lambda domain: domain.suspend())
+            running.end_window()
+            self._retry_until_state(guest.name, libvirt.VIR_DOMAIN_PAUSED, lambda domain: domain.suspend())
             time.sleep(away_s)
-            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.resume())
-            one.begin_window(1.0)
+            self._retry_until_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.resume())
+            running.begin_window(1.0)
         elif failure.kind == "save":
-            one.end_window()
-            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_SHUTOFF, lambda domain: domain.managedSave())
+            running.end_window()
+            self._retry_until_state(guest.name, libvirt.VIR_DOMAIN_SHUTOFF, lambda domain: domain.managedSave())
             time.sleep(away_s)
             self._start_domain(guest)
             guest.reconnect()
-            one.begin_window(1.0)
+            running.begin_window(1.0)
         elif failure.kind == "reboot":
-            one.harvest()
-            one.end_window()
-            insist(f"a reset of {guest.name}", lambda: self._reset(guest.name))
-            return lambda: self._wait_booted(one)
+            running.collect_output()
+            running.end_window()
+            retry_until(f"a reset of {guest.name}", lambda: self._reset(guest.name))
+            return lambda: self._wait_booted(running)
         elif failure.kind == "qemu-kill":
-            one.harvest()
-            one.end_window()
+            running.collect_output()
+            running.end_window()
             os.kill(guest.qemu_pid, signal.SIGKILL)
             time.sleep(away_s)
             # libvirt may report for seconds that the domain still runs. It would not start the domain before that ends.
-            insist(f"the end of {guest.name}", lambda: not self._runs(guest.name))
+            retry_until(f"the end of {guest.name}", lambda: not self._runs(guest.name))
             self._start_domain(guest)
             guest.reconnect()
-            return lambda: self._wait_booted(one)
+            return lambda: self._wait_booted(running)
         else:
             raise ChaosError(f"no such failure: {failure.kind}")
         return lambda: None
@@ -330,13 +330,13 @@ class Storm:
         return True
 
     def _start_domain(self, guest: Guest) -> None:
-        self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.create())
-        insist(f"the pid of {guest.name}", lambda: guest.qemu_pid)
+        self._retry_until_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.create())
+        retry_until(f"the pid of {guest.name}", lambda: guest.qemu_pid)
         self.sampler.add(guest.name, guest.qemu_pid)
 
     def _wait_booted(self, one: GuestWithProgram) -> None:
         """Waits until a restarted guest answers. Requests from before the restart are lost."""
-        insist(f"the boot of {one.guest.name}", lambda: one.guest.runner.clock(2.0), BOOT_PATIENCE_S)
+        retry_until(f"the boot of {one.guest.name}", lambda: one.guest.runner.clock(2.0), BOOT_PATIENCE_S)
         one.start()
 
     def _unplug_channel(self, name: str, away_s: float) -> None:
@@ -360,9 +360,9 @@ class Storm:
                     domain.attachDeviceFlags(found[0], libvirt.VIR_DOMAIN_AFFECT_LIVE)
                 return bool(channel(domain))
 
-        insist(f"the unplug of {name}'s channel", away)
+        retry_until(f"the unplug of {name}'s channel", away)
         time.sleep(away_s)
-        insist(f"the plug of {name}'s channel", back)
+        retry_until(f"the plug of {name}'s channel", back)
 
 
 def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, policy: str = "max-speedup") -> Verdict:
@@ -397,8 +397,8 @@ def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, poli
         storm = Storm(lab, daemon, programs, law, log)
         storm.log_event(what="seed", seed=seed, seconds=seconds)
         with storm.sampler:
-            for one in programs.values():
-                one.start()
+            for running in programs.values():
+                running.start()
             time.sleep(WARM_UP_S)
             bursts = []
             for number, failures in enumerate(schedule(seed, seconds, COMPUTING, IDLE), 1):
@@ -406,16 +406,16 @@ def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, poli
                 if storm.errors:
                     break
             storm.log_event(what="status", status=_status(daemon))
-            for one in programs.values():
+            for running in programs.values():
                 try:
-                    one.finish()
+                    running.finish()
                 except (LabError, TimeoutError) as error:
                     storm.errors.append(str(error))
         verdict = judge(
             storm.sampler.samples,
             law,
             bursts,
-            {name: one.windows for name, one in programs.items() if one.program is not None},
+            {name: running.windows for name, running in programs.items() if running.program is not None},
             storm.outages,
         )
         verdict.violations = storm.errors + verdict.violations + _left_behind(daemon, guests, frozenset(pool))

@@ -107,18 +107,18 @@ class DaemonProcess:
         """The output of `vscaf events --json`, as in `status`."""
         return [json.loads(line) for line in self._ask("events").splitlines()]
 
-    def _ask(self, what: str) -> bytes:
+    def _ask(self, resource: str) -> bytes:
         connection = _UnixConnection(self.control_socket)
         try:
-            connection.request("GET", f"/v1/{what}")
+            connection.request("GET", f"/v1/{resource}")
             answer = connection.getresponse()
             body = answer.read()
         except OSError as error:
-            raise LabError(f"{what} of the daemon at {self.control_socket}: {error}") from error
+            raise LabError(f"{resource} of the daemon at {self.control_socket}: {error}") from error
         finally:
             connection.close()
         if answer.status != http.HTTPStatus.OK:
-            raise LabError(f"{what} of the daemon at {self.control_socket}: {answer.status} {body!r}")
+            raise LabError(f"{resource} of the daemon at {self.control_socket}: {answer.status} {body!r}")
         return body
 
     def domain(self, name: str) -> dict[str, Any]:

@@ -93,14 +93,14 @@ class Guest:
         emulated = "" if kvm else "tsc=reliable no_timer_check "
         arguments = f"console=ttyS0 quiet panic=-1 {emulated}{self.kernel_arguments}".strip()
         cpuset = f" cpuset={quoteattr(self.cpuset)}" if self.cpuset else ""
-        each = ""
+        vcpu_elements = ""
         if kvm if self._unpluggable is None else self._unpluggable:
             rows = [
                 f"<vcpu id='{number}' enabled='{'yes' if number < self.vcpus else 'no'}'"
                 f" hotpluggable='{'yes' if number else 'no'}'/>"
                 for number in range(self.max_vcpus)
             ]
-            each = f"<vcpus>{''.join(rows)}</vcpus>"
+            vcpu_elements = f"<vcpus>{''.join(rows)}</vcpus>"
         disk = ""
         if self.disk is not None:
             disk = (
@@ -111,7 +111,7 @@ class Guest:
 <domain type='{self.domain_type}'>
   <name>{escape(self.name)}</name>
   <memory unit='MiB'>{self.memory_mib}</memory>
-  <vcpu placement='static'{cpuset} current='{self.vcpus}'>{self.max_vcpus}</vcpu>{each}
+  <vcpu placement='static'{cpuset} current='{self.vcpus}'>{self.max_vcpus}</vcpu>{vcpu_elements}
   {self.elements}
   <os>
     <type arch='x86_64' machine='pc'>hvm</type>

@@ -119,13 +119,13 @@ class PolicyRun:
         """Whether all results of one program were right, including those of the runs that do not count."""
         return all(run.results[place].verified for run in (self, *self.repeated))
 
-    def both(self, one: Result, full_ns: float | None) -> float:
+    def both(self, result: Result, full_ns: float | None) -> float:
         """A program's speedup while both compute, in steady seconds; by the clock if no full pace is given."""
         start_s, end_s = self.window
-        work = one.run.work_between(start_s, end_s)
+        work = result.run.work_between(start_s, end_s)
         if full_ns is None:
             return work * self.alone.run.seconds / (end_s - start_s)
-        return work * self.alone.steady(full_ns) / self.watched.steady(one.domain, start_s, end_s, full_ns)
+        return work * self.alone.steady(full_ns) / self.watched.steady(result.domain, start_s, end_s, full_ns)
 
     def sum_of_speedups(self, full_ns: float | None) -> float:
         return sum(self.both(one, full_ns) for one in self.results)
