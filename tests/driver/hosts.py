@@ -30,10 +30,10 @@ class Rig:
         """The domain of this name, as it is observed now."""
         return {one.name: one for one in await self.host.observe()}[name]
 
-    async def until(self, truth: Callable[[], Awaitable[bool]]) -> None:
-        """Waits until *truth*. Raises TimeoutError after HANG_S."""
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Waits until *condition*. Raises TimeoutError after HANG_S."""
         async with asyncio.timeout(HANG_S):
-            while not await truth():  # noqa: ASYNC110  (libvirt has no event of it)
+            while not await condition():  # noqa: ASYNC110  (libvirt has no event of it)
                 await asyncio.sleep(0.01)
 
 

@@ -523,6 +523,6 @@ async def live(seed: int, directory: Path, events: int) -> History:
     try:
         await history.run(events)
     except (AssertionError, HypervisorError) as error:
-        told = "\n  ".join(history.log)
-        raise AssertionError(f"history {seed} of {history.domains}: {error}\n  {told}") from error
+        steps = "\n  ".join(history.log)
+        raise AssertionError(f"history {seed} of {history.domains}: {error}\n  {steps}") from error
     return history

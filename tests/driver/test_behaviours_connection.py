@@ -48,8 +48,8 @@ def test_behaviour_7_a_connection_that_cannot_serve_is_refused_at_the_start(
                 await host.open()
         finally:
             await host.close()
-        said = str(refused.value)
-        assert message in said and uri in said and "set uri to" in said and "\n" not in said
+        text = str(refused.value)
+        assert message in text and uri in text and "set uri to" in text and "\n" not in text
         assert not any(faults.called[write] for write in WRITES)
         assert "<vcpupin" not in faults.real.lookupByName("a").XMLDesc()
 

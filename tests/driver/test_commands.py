@@ -156,7 +156,7 @@ def test_status_policies_and_events(site: Site) -> None:
 
 def test_what_is_refused_changes_nothing_and_is_one_line(site: Site) -> None:
     before = site.status()
-    for arguments, told, status in (
+    for arguments, message, status in (
         (["policy", "set", "best"], ["best", "equipartition"], 2),
         (["policy", "set", "static"], ["allocations", "set it"], 2),
         (["policy", "set", "static", "--param", "allocations"], ["--param allocations", "KEY=VALUE"], 2),
@@ -168,7 +168,7 @@ def test_what_is_refused_changes_nothing_and_is_one_line(site: Site) -> None:
         done = site.run(*arguments)
         assert (done.exit_code, done.stdout) == (status, ""), arguments
         assert done.stderr.startswith("vscaf: ") and done.stderr.count("\n") == 1, done.stderr
-        for word in told:
+        for word in message:
             assert word in done.stderr
     after = site.status()
     assert (after["policy"], after["policy_previous"]) == (before["policy"], None)

@@ -60,9 +60,9 @@ asyncio.run(main())
 """
 
 
-def until(truth: Callable[[], bool], deadline_s: float = 120.0) -> None:
+def until(condition: Callable[[], bool], deadline_s: float = 120.0) -> None:
     end_s = time.monotonic() + deadline_s
-    while not truth():
+    while not condition():
         assert time.monotonic() < end_s, "not true in time"
         time.sleep(0.02)
 

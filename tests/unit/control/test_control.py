@@ -137,13 +137,13 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_refused_in_one_line_of_words(case: str, directory: Path) -> None:
-    method, what, body, status, words = BAD[case]
+    method, what, body, status, expected = BAD[case]
 
     async def work(path: Path, target: Recorder, _: EventLog) -> None:
         got, answer = await raw(path, method, what, body)
         assert got == status, answer
         assert set(answer) == {"error"} and "\n" not in answer["error"]
-        for word in words:
+        for word in expected:
             assert word in answer["error"]
         assert target.told == [] and len(target.policies) == 1
         assert (await raw(path, "GET", "/v1/status"))[0] == 200

@@ -137,9 +137,9 @@ class Acknowledges:
     def __call__(self, world: World, name: str) -> None:
         agent = world.agents[name]
         agent.acknowledges = self.which is None
-        told = [one for one in agent.told if isinstance(one, Allocate)]
-        if self.which is not None and told:
-            agent.acknowledged = told[self.which % len(told)].sequence - self.which % 2
+        allocations = [one for one in agent.told if isinstance(one, Allocate)]
+        if self.which is not None and allocations:
+            agent.acknowledged = allocations[self.which % len(allocations)].sequence - self.which % 2
         agent.news()
 
 

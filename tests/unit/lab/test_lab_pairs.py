@@ -88,9 +88,9 @@ def demo(tmp_path, *options, unmanaged_s=8.0, verified=True, disturb=None):
 
 def test_a_demo_in_which_all_holds_ends_with_0_and_leaves_its_report(tmp_path, capsys):
     status, report = demo(tmp_path)
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert "MISSED" not in said and "met" in said
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert "MISSED" not in output and "met" in output
     assert (tmp_path / "timeline-ep-S.png").exists() and (tmp_path / "logs").is_dir()
     assert (report["quick"], report["rounds"], report["machine"]["guests"]) == (False, 2, "made up")
     (pair,) = report["pairs"]
@@ -121,10 +121,10 @@ def rounds_of(report, policy="max-speedup"):
 
 def test_a_disturbed_run_is_said_and_repeated_and_does_not_count(tmp_path, capsys):
     status, report = demo(tmp_path, disturb={"max-speedup": [1.0]})
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert said.count("disturbed: others had 50% of the CPU time") == 1
-    assert "to judge" not in said and "of 2 rounds" not in said
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert output.count("disturbed: others had 50% of the CPU time") == 1
+    assert "to judge" not in output and "of 2 rounds" not in output
     first, second = rounds_of(report)
     assert (first["disturbed"], first["sum_of_speedups_by_the_clock"]) == (False, pytest.approx(4.0))
     assert [one["lost_to_others"] for one in first["repeated"]] == [pytest.approx(0.5)]
@@ -133,9 +133,9 @@ def test_a_disturbed_run_is_said_and_repeated_and_does_not_count(tmp_path, capsy
 
 def test_a_round_that_stays_disturbed_is_marked_and_the_other_is_judged(tmp_path, capsys):
     status, report = demo(tmp_path, disturb={"max-speedup": [1.0, 0.5, 1.0]})
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert "1 of 2 rounds" in said and "to judge" not in said
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert "1 of 2 rounds" in output and "to judge" not in output
     first, second = rounds_of(report)
     assert (first["disturbed"], second["disturbed"]) == (True, False)
     assert (first["lost_to_others"], len(first["repeated"])) == (pytest.approx(0.25), 2)
@@ -148,18 +148,18 @@ def test_a_round_that_stays_disturbed_is_marked_and_the_other_is_judged(tmp_path
 @pytest.mark.parametrize("which", ["max-speedup", "alone"])
 def test_a_demo_that_is_disturbed_all_the_time_says_so_and_ends_with_0(tmp_path, capsys, which):
     status, report = demo(tmp_path, disturb={which: [1.0] * 6})
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert "MISSED" not in said and said.count("too disturbed to judge") == 2
-    assert "run the demo again" in said and "2 of 2 rounds" in said
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert "MISSED" not in output and output.count("too disturbed to judge") == 2
+    assert "run the demo again" in output and "2 of 2 rounds" in output
     assert [one["disturbed"] for one in rounds_of(report)] == [True, True]
     assert report["pairs"][0]["policies"]["max-speedup"]["ratio_to_static_disturbed"] is True
 
 
 def test_a_reference_that_is_disturbed_all_the_time_is_not_judged_by(tmp_path, capsys):
     assert demo(tmp_path, unmanaged_s=2.0, disturb={"unmanaged": [1.0] * 6})[0] == 0
-    said = capsys.readouterr().out
-    assert said.count("too disturbed to judge") == 1 and said.count("met   ") == 2
+    output = capsys.readouterr().out
+    assert output.count("too disturbed to judge") == 1 and output.count("met   ") == 2
 
 
 def test_a_failed_verification_counts_in_a_run_that_does_not_count(tmp_path, capsys):
@@ -169,8 +169,8 @@ def test_a_failed_verification_counts_in_a_run_that_does_not_count(tmp_path, cap
 
 def test_a_bar_that_is_missed_undisturbed_is_missed_whatever_else_was_disturbed(tmp_path, capsys):
     assert demo(tmp_path, unmanaged_s=4.0, disturb={"static": [1.0] * 6})[0] == 1
-    said = capsys.readouterr().out
-    assert said.count("too disturbed to judge") == 1 and said.count("MISSED") == 1
+    output = capsys.readouterr().out
+    assert output.count("too disturbed to judge") == 1 and output.count("MISSED") == 1
 
 
 def one_round(figure, disturbed=False):

@@ -76,8 +76,14 @@ def test_the_readme_has_every_check(tmp_path: Path) -> None:
 
 
 def test_it_can_be_tried_in_the_simulator_as_it_is() -> None:
-    words = ["simulate", str(EXAMPLE / "try.toml"), "--policy", f"max-speedup,{EXAMPLE / 'half_and_rest.py'}", "--json"]
-    done = CliRunner().invoke(main, words)
+    arguments = [
+        "simulate",
+        str(EXAMPLE / "try.toml"),
+        "--policy",
+        f"max-speedup,{EXAMPLE / 'half_and_rest.py'}",
+        "--json",
+    ]
+    done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     runs = json.loads(done.stdout)["scenarios"][0]["runs"]
     assert runs[1]["moments"][-1]["allocations"] == {"cg": 18, "lu": 9, "ft": 9}

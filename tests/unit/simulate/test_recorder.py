@@ -145,5 +145,5 @@ def test_what_is_not_put_back_is_a_violation(monkeypatch: pytest.MonkeyPatch) ->
     scene = Scenario(name="t", seconds=4.0, host=Host(pcpus=4), guests=(Guest(name="a", curve=Perfect(), count=2),))
     assert simulate(scene, "equipartition").violations == ()
     monkeypatch.setattr(ManagedDomain, "give_back", nothing)
-    said = simulate(scene, "equipartition").violations
-    assert any("a-0 has other pins" in words for words in said)
+    violations = simulate(scene, "equipartition").violations
+    assert any("a-0 has other pins" in violation for violation in violations)
