@@ -151,7 +151,7 @@ class AgentLink:
         if len(self._unsent) > UNREAD_LIMIT_BYTES:
             log.warning("domain %s: its agent does not read; its channel is closed and opened again", self.name)
             self._cut_off = True
-            self._lose("the agent does not read")
+            self._disconnect("the agent does not read")
             return False
         if isinstance(message, messages.Allocate):
             self._sent.append(message.sequence)
@@ -213,7 +213,7 @@ class AgentLink:
 
     def hung_up(self) -> None:
         """The other end has closed the channel."""
-        self._lose("it was closed")
+        self._disconnect("it was closed")
 
     def broken(self, error: Exception) -> None:
         """Serving the link raised an unexpected error: the connection is closed and opened again."""
@@ -221,7 +221,7 @@ class AgentLink:
         if not self._fault_logged:
             self._fault_logged = True
             log.error("domain %s: its agent's channel failed, please report this", self.name, exc_info=error)
-        self._lose("a message could not be processed")
+        self._disconnect("a message could not be processed")
 
     # The connection.
 
@@ -254,20 +254,20 @@ class AgentLink:
         self._hello_retry_s = HELLO_RETRY_S
         # A daemon that died in the middle of a line left half a line in the guest. This ends it before the hello.
         self._put(b"\n")
-        self._greet()
+        self._send_hello()
 
     def _connect_later(self) -> None:
         delay_s, self._reconnect_s = self._reconnect_s, min(2 * self._reconnect_s, RECONNECT_MOST_S)
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._connect)
 
-    def _greet(self) -> None:
+    def _send_hello(self) -> None:
         self._timer = None
         if self._socket is None or self.hello is not None:
             return
         if not self.send(messages.HostHello(daemon=f"vscaf {__version__}", versions=[messages.WIRE_VERSION])):
             return
         delay_s, self._hello_retry_s = self._hello_retry_s, min(2 * self._hello_retry_s, HELLO_RETRY_MOST_S)
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._greet)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._send_hello)
 
     def _receive(self) -> bytes:
         assert self._socket is not None
@@ -276,10 +276,10 @@ class AgentLink:
         except (BlockingIOError, InterruptedError):
             return b""
         except OSError as error:
-            self._lose(error.strerror or str(error))
+            self._disconnect(error.strerror or str(error))
             return b""
         if not data:
-            self._lose("it was closed")
+            self._disconnect("it was closed")
         return data
 
     def _put(self, data: bytes) -> None:
@@ -292,7 +292,7 @@ class AgentLink:
             except (BlockingIOError, InterruptedError):
                 pass
             except OSError as error:
-                self._lose(error.strerror or str(error))
+                self._disconnect(error.strerror or str(error))
                 return
         self._unsent += data
         if bool(self._unsent) != was_unsent:
@@ -314,7 +314,7 @@ class AgentLink:
         self.paused = False
         self._watch()
 
-    def _lose(self, why: str) -> None:
+    def _disconnect(self, why: str) -> None:
         """Closes the connection, forgets what was received on it, and opens another one after a delay."""
         if self._socket is None:
             return
@@ -353,7 +353,7 @@ class AgentLink:
         if line == self._last_report_line:
             self.report_at_s = now_s
             return
-        forgiven, self._first_line = self._first_line, False
+        ignored, self._first_line = self._first_line, False
         try:
             message = messages.decode_from_guest(line)
         except messages.BadLine as error:
@@ -362,7 +362,7 @@ class AgentLink:
                     f"this daemon speaks version {messages.WIRE_VERSION}, not {error.version}: update the host's vscaf"
                 )
                 self.send(messages.WireError(message=hint))
-            if not forgiven:
+            if not ignored:
                 self._count_bad(str(error))
             return
         if isinstance(message, messages.Report):

@@ -207,7 +207,7 @@ def decode_from_guest(line: bytes) -> FromGuest:
         and line.count(b":") == _names(message)
     ):
         return message
-    _look_closer(line)
+    _check_skipped(line)
     return message
 
 
@@ -217,7 +217,7 @@ def decode_from_host(line: bytes) -> FromHost:
         message = _from_host.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _refusal(line, error) from error
-    _look_closer(line)
+    _check_skipped(line)
     return message
 
 
@@ -230,7 +230,7 @@ def _names(report: Report) -> int:
     return names
 
 
-def _look_closer(line: bytes) -> None:
+def _check_skipped(line: bytes) -> None:
     """Raises BadLine if a line that decodes breaks a rule in a part that was skipped.
 
     A dictionary has each name once. So if the line has fewer colons after decoding into one, a name was given twice.

@@ -21,7 +21,7 @@ def schema() -> dict[str, Any]:
         "$schema": DIALECT,
         "title": "vscaf control API, version 1",
         "endpoints": [_described(endpoint, known) for endpoint in ENDPOINTS],
-        "$defs": {name: _unfolded(definition) for name, definition in definitions.items()},
+        "$defs": {name: _on_one_line(definition) for name, definition in definitions.items()},
     }
 
 
@@ -30,7 +30,7 @@ def schema_text() -> str:
     return msgspec.json.format(msgspec.json.encode(schema(), order="deterministic"), indent=2).decode() + "\n"
 
 
-def _unfolded(definition: dict[str, Any]) -> dict[str, Any]:
+def _on_one_line(definition: dict[str, Any]) -> dict[str, Any]:
     """*definition* with its docstring as one line."""
     description = {"description": " ".join(definition["description"].split())} if "description" in definition else {}
     return {**definition, **description}

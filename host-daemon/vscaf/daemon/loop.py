@@ -106,7 +106,7 @@ class Daemon:
         self._stopping = False
         self._started_s = clock.now_s()
         self._looking: asyncio.Task[None] | None = None
-        self._hear_all = False
+        self._reports_due = False
         self._stepped: list[object] = []
         self._memos: Mapping[str, StepMemo] = {}
 
@@ -205,7 +205,7 @@ class Daemon:
         else:
             self._warnings.clear("look")
         finally:
-            self._hear_all = True
+            self._reports_due = True
             self._look_ended_s = clock.now_s()
             self._news.set()
 
@@ -305,7 +305,9 @@ class Daemon:
         if clock.now_s() - self._started_s > HEARING_S:
             return False
         return any(
-            domain.adopting or not domain.inferred.usage_known or (domain.link is not None and not domain.heard())
+            domain.adopting
+            or not domain.inferred.usage_known
+            or (domain.link is not None and not domain.has_reported())
             for domain in self.managed.values()
             if not domain.left_alone and not domain.seen.paused
         )
@@ -382,9 +384,9 @@ class Daemon:
         if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:
             self._again_at_s, self._stepped = float("inf"), []
             return
-        if self._hear_all:  # an agent that stops to report sends no news of that
-            self._hear_all = False
-            self.registry.hear_all()
+        if self._reports_due:  # an agent that stops to report sends no news of that
+            self._reports_due = False
+            self.registry.process_all_reports()
         if self._about_steps(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
             return
         # A domain that is not in the journal is not touched.

@@ -24,7 +24,7 @@ class Actuator:
         """
         rises = (wanted.shares or 0) > (now.shares or 0)
         if rises:
-            await self.weigh(seen, now.shares, wanted.shares)
+            await self.set_weight(seen, now.shares, wanted.shares)
         pins = {vcpu: cpus for vcpu, cpus in wanted.vcpus.items() if now.vcpus.get(vcpu) != cpus}
         if pins:
             await self._host.pin_vcpus(seen.key, pins)
@@ -34,9 +34,9 @@ class Actuator:
         if threads:
             await self._host.pin_iothreads(seen.key, threads)
         if not rises:
-            await self.weigh(seen, now.shares, wanted.shares)
+            await self.set_weight(seen, now.shares, wanted.shares)
 
-    async def weigh(self, seen: DomainSeen, now: int | None, wanted: int | None) -> None:
+    async def set_weight(self, seen: DomainSeen, now: int | None, wanted: int | None) -> None:
         """Sets the weight if it differs. If the host cannot set weights, this is logged once and is not an error."""
         if wanted is None or now is None or wanted == now:
             return

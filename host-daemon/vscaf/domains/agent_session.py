@@ -26,7 +26,7 @@ class AgentSession:
         self._sequence = 0
         self._sent_to = -1
         self._noted: tuple[object, ...] = ()
-        self._spoke = asyncio.Event()
+        self._received = asyncio.Event()
 
     @property
     def starts_over(self) -> bool:
@@ -49,7 +49,7 @@ class AgentSession:
 
     async def link_anew(self, seen: DomainSeen, timeout_s: float) -> None:
         """Links to the agent of *seen*, and waits at most *timeout_s* until it answers."""
-        self.relink(agent_link(seen, self._spoke.set))
+        self.relink(agent_link(seen, self._received.set))
         await self._wait(lambda: self.link is None or self.link.connected, timeout_s)
 
     def news(self) -> bool:
@@ -58,7 +58,7 @@ class AgentSession:
         if link is None:
             return False
         report = link.report
-        self._spoke.set()
+        self._received.set()
         current = (link.connected, link.generation, report.demand if report is not None else None)
         fresh = current != self._noted
         self._noted = current
@@ -83,7 +83,7 @@ class AgentSession:
             )
         )
 
-    async def let_go(self, announced: AnnouncedSize, deadline_s: float) -> bool:
+    async def announce_all_cpus(self, announced: AnnouncedSize, deadline_s: float) -> bool:
         """Tells the guest that it may use all its CPUs, and waits up to *deadline_s*. False: it did not confirm."""
         self.announce(announced, False, deadline_s)
         link = self.link
@@ -96,8 +96,8 @@ class AgentSession:
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():
-                    self._spoke.clear()
-                    await self._spoke.wait()
+                    self._received.clear()
+                    await self._received.wait()
         except TimeoutError:
             return False
         return True

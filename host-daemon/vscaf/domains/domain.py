@@ -164,7 +164,7 @@ class ManagedDomain:
         report = self.link.report if self.link is not None else None
         return report.demand if report is not None and self.silence_s() < STALE_REPORT_S else None
 
-    def heard(self) -> bool:
+    def has_reported(self) -> bool:
         """Whether the agent has reported since the channel was opened."""
         return self.link is not None and self.link.report is not None
 
@@ -180,7 +180,7 @@ class ManagedDomain:
         plugged = guest_numbering(self.transition.affinity.vcpus, self.seen.enabled_order)
         return believed_online(self.link.online, plugged)
 
-    def hear(self) -> None:
+    def process_reports(self) -> None:
         """Brings the guest's reports into the transition state."""
         transition, link = self.transition, self.link
         if transition is None or link is None or self.faulty:
@@ -194,8 +194,8 @@ class ManagedDomain:
         acknowledged = transition.announced is not None and self.session.acknowledged
         contained = self.trust.distrusted or self.trust.unsteady
         online, guest = None if contained else self.online_vcpus(), self.seen.topology
-        heard = (answers, acknowledged, online, guest)
-        if heard != (transition.answers, transition.acknowledged, transition.online, transition.guest):
+        reported = (answers, acknowledged, online, guest)
+        if reported != (transition.answers, transition.acknowledged, transition.online, transition.guest):
             transition = replace(transition, answers=answers, acknowledged=acknowledged, online=online, guest=guest)
         self.transition = transition
 
@@ -403,13 +403,13 @@ class ManagedDomain:
             try:
                 now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
                 if "shares" not in self.spared:
-                    await self._actuator.weigh(self.seen, now.cpu_shares, self.found.cpu_shares)
+                    await self._actuator.set_weight(self.seen, now.cpu_shares, self.found.cpu_shares)
             finally:  # also after an error: a domain that is never resumed would be worse than wrong pins
                 if self.suspended_by_us:
                     await self._switch(Resume(self.name))
             if self.session.announced_any:
                 announced = AnnouncedSize(min(now.vcpus, self.found.vcpus), self.seen.vcpus_maximum, competition=False)
-                if not await self.session.let_go(announced, deadline_s):
+                if not await self.session.announce_all_cpus(announced, deadline_s):
                     log.info("domain %s: did not acknowledge its %d CPUs when given back", self.name, announced.cpus)
             if now.vcpus > self.found.vcpus:
                 await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)

@@ -47,7 +47,7 @@ class Executor:
             if read is not None:
                 vcpus, affinity = read
                 with self._inventory.containment.around(domain, "processing its guest's reports"):
-                    domain.hear()  # it is known now which vCPUs the guest's CPUs are
+                    domain.process_reports()  # it is known now which vCPUs the guest's CPUs are
                 if vcpus != before.vcpus:
                     self._drift.vcpus_changed(domain, before.vcpus, vcpus)
                 if before.affinity is not None:

@@ -33,10 +33,10 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     agent's present report. So a guest cannot change the measurement by causing more looks.
     """
     agent, held = domain.agent_demand(), len(domain.held)
-    undoubted = agent is not None and _undoubted(domain, agent, held)
-    if agent is not None and undoubted and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
+    demand_confirmed = agent is not None and _demand_confirmed(domain, agent, held)
+    if agent is not None and demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
         return
-    steady = undoubted and domain.inferred.demand > 0
+    steady = demand_confirmed and domain.inferred.demand > 0
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
     if domain.seen.paused and domain.suspended_by_us:
         # Its demand stays as before, because it cannot report. A new window begins when it runs again.
@@ -64,7 +64,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     _want(domain, wanted, now_s)
 
 
-def _undoubted(domain: ManagedDomain, agent: int, held: int) -> bool:
+def _demand_confirmed(domain: ManagedDomain, agent: int, held: int) -> bool:
     """Whether the agent repeats the demand that is in force and nothing casts doubt on it."""
     return (
         agent == domain.inferred.demand

@@ -123,9 +123,9 @@ class Registry:
             domain.transition = replace(domain.transition, treatment=treatment)
 
     def _link(self, seen: DomainSeen) -> Link | None:
-        return self._links(seen, lambda: self._heard(seen.key))
+        return self._links(seen, lambda: self._on_message(seen.key))
 
-    def _heard(self, key: DomainKey) -> None:
+    def _on_message(self, key: DomainKey) -> None:
         """Handles a message of a guest. A new demand causes a look, an acknowledgement the next step."""
         domain = self.inventory.domains.get(key)
         if domain is None:
@@ -137,14 +137,14 @@ class Registry:
                 error, link.fault = link.fault, None
                 raise error
             fresh = domain.session.news()
-            domain.hear()
+            domain.process_reports()
         (self.inventory.on_change if fresh else self.inventory.on_news)()
 
-    def hear_all(self) -> None:
+    def process_all_reports(self) -> None:
         """Brings the guests' reports, and which agents stopped reporting, into all transition states."""
         for domain in self.inventory.domains.values():
             with self.inventory.containment.around(domain, "processing its guest's reports"):
-                domain.hear()
+                domain.process_reports()
 
     async def give_all_back(self) -> list[str]:
         """Puts everything back, as give_back. Includes domains of an earlier daemon that were not read yet."""

@@ -122,7 +122,7 @@ class Watched:
         if hasattr(policy, "explores"):
             self.explores = policy.explores
         functools.update_wrapper(self, policy, updated=())
-        signal.signal(signal.SIGALRM, self._too_late)
+        signal.signal(signal.SIGALRM, self._on_time_limit)
         sys.addaudithook(self._audit)
 
     def __call__(self, pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
@@ -136,7 +136,7 @@ class Watched:
             if os.getpid() != self._process:
                 os._exit(0)  # the policy forked: the checks go on only in the original process
 
-    def _too_late(self, number: int, frame: FrameType | None) -> NoReturn:
+    def _on_time_limit(self, number: int, frame: FrameType | None) -> NoReturn:
         where = f" ({Path(frame.f_code.co_filename).name}:{frame.f_lineno})" if frame else ""
         raise DidNotReturn(f"it did not return within {self._call_s:g} s{where}")
 

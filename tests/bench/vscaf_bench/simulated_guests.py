@@ -95,7 +95,7 @@ class Guest:
 
     def send(self, data: bytes) -> None:
         assert self.channel is not None
-        # If the host does not read, an agent drops its reports. hear() notices when the host has gone.
+        # If the host does not read, an agent drops its reports. receive() notices when the host has gone.
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             self.channel.send(data)
 
@@ -117,7 +117,7 @@ class Guest:
         report = {"v": 1, "type": "report", "sequence": 0, "online": [0], "demand": self.turn // 2 % (VCPUS + 1)}
         self.send(json.dumps({**report, "busy": 0.0, "processes": []}).encode() + b"\n")
 
-    def hear(self, rng: random.Random) -> bool:
+    def receive(self, rng: random.Random) -> bool:
         """Reads from the host. False: the host has gone."""
         assert self.channel is not None
         try:
@@ -168,7 +168,7 @@ def serve(directory: Path, number: int, changes: int = 0, hostile: int = 0) -> N
                 guest.channel = guest.server.accept()[0]
                 guest.channel.setblocking(False)
                 selector.register(guest.channel, selectors.EVENT_READ, guest)
-            elif not guest.hear(rng):
+            elif not guest.receive(rng):
                 assert guest.channel is not None
                 selector.unregister(guest.channel)
                 guest.channel.close()

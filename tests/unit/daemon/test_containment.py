@@ -142,7 +142,7 @@ def test_steps_that_raise_for_one_domain_are_taken_for_the_others(monkeypatch, b
         world.computes("evil")
         assert await world.until(lambda: len(world.held("evil")) == VCPUS) >= 0
         if broken == "hear":
-            monkeypatch.setattr(world.domain("evil"), "hear", lambda: 1 / 0)
+            monkeypatch.setattr(world.domain("evil"), "process_reports", lambda: 1 / 0)
         else:
             world.agents["evil"].send = lambda message: 1 / 0
             world.computes("evil", 2)

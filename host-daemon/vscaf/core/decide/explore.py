@@ -71,11 +71,11 @@ class ExploreMemory:
 
     base: the decision that is varied now. varied: the allocations that differ from it, CPUs by name; both are empty if
     nothing is varied. whole: the predicted sum of the base. since_s: the time when the variation began. at_s: the time
-    of the last call. considered_at_s: the time of the last search for a variation. futile: the knowledge with which
-    that search found none, or none that costs less than enough_s. account_s: what may still be lost, in seconds of the
-    whole sum. granted_at_s: the time of the last start-up allowance. competing: the domains that competed in the last
-    call. lost_s: the cost of exploring so far. watched_s: the time in which that cost arose. charged_s: the cost
-    charged for the present variation.
+    of the last call. considered_at_s: the time of the last search for a variation. exhausted_knowledge: the knowledge
+    with which that search found none, or none that costs less than enough_s. account_s: what may still be lost, in
+    seconds of the whole sum. granted_at_s: the time of the last start-up allowance. competing: the domains that
+    competed in the last call. lost_s: the cost of exploring so far. watched_s: the time in which that cost arose.
+    charged_s: the cost charged for the present variation.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class ExploreMemory:
     since_s: float = 0.0
     at_s: float | None = None
     considered_at_s: float = -math.inf
-    futile: tuple[object, ...] = ()
+    exhausted_knowledge: tuple[object, ...] = ()
     enough_s: float = math.inf
     account_s: float = 0.0
     granted_at_s: float = -math.inf
@@ -150,14 +150,14 @@ def explore(
     curves = _curves(pool, decision)
     about = [(curve.worth, curve.domain.weight, curve.low, curve.high) for curve in curves]
     knowledge = (pool.cpus, decision.allocations, *about)
-    if memory.futile == knowledge and memory.account_s < memory.enough_s:
+    if memory.exhausted_knowledge == knowledge and memory.account_s < memory.enough_s:
         return _exploration(decision, memory)
     whole = math.fsum([curve.at(curve.size) for curve in curves])
     if whole <= 0:
         return _exploration(decision, memory)
     move, enough_s = _best_move(pool, decision, curves, whole, memory.account_s, settings)
     if move is None:
-        return _exploration(decision, replace(memory, futile=knowledge, enough_s=enough_s))
+        return _exploration(decision, replace(memory, exhausted_knowledge=knowledge, enough_s=enough_s))
     return _begun(pool, decision, move, whole, memory, settings)
 
 

@@ -198,7 +198,7 @@ class _Stepper:
             if transition.affinity is None or transition.vcpus != len(transition.affinity.vcpus):
                 self.look(name)
             elif goal.suspended:
-                self.freeze(name)
+                self.suspend(name)
             elif not goal.partition:
                 self.rest(name)
             elif transition.moving_to == goal.partition:
@@ -233,7 +233,7 @@ class _Stepper:
         self.states[name] = State.UNKNOWN
         self.begin(Look(name))
 
-    def freeze(self, name: str) -> None:
+    def suspend(self, name: str) -> None:
         """Suspends it. The guest is not asked, because it needs to do nothing. If the suspend fails, it rests."""
         transition = self.staying(name)
         if transition.known_suspended:
@@ -244,7 +244,7 @@ class _Stepper:
         self.begin(Suspend(name, transition.suspended_by_us))
         self.states[name] = State.SHRINKING
 
-    def wake(self, name: str) -> None:
+    def resume(self, name: str) -> None:
         """Sets the pins to the partition that it claims, then resumes it. A suspended guest is told nothing."""
         self.states[name] = State.GROWING
         transition, partition = self.now[name], self.goals[name].partition
@@ -337,7 +337,7 @@ class _Stepper:
         """Fits guest, pins and vCPUs to its partition, which is exactly what it claims."""
         goal = self.goals[name]
         if self.staying(name).suspended_by_us:
-            self.wake(name)
+            self.resume(name)
             return
         self.announce(name, len(goal.partition))
         transition = self.now[name]

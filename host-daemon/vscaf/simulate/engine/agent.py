@@ -31,7 +31,7 @@ class Agent(Protocol):
     def about(self) -> tuple[object, ...]: ...
     def made_report(self, sequence: int) -> messages.Report: ...
     def silent_s(self) -> float: ...
-    def hear(self, message: messages.Allocate) -> None: ...
+    def receive(self, message: messages.Allocate) -> None: ...
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class GuestLink:
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
         """The guest receives the message at once."""
         if isinstance(message, messages.Allocate) and self.connected:
-            self._guest.hear(message)
+            self._guest.receive(message)
         return self.connected
 
     async def stop(self) -> None:

@@ -187,7 +187,7 @@ class Guest:
             wanted,
             self._host.rates(self.key),
             domain.pins,
-            self._host.load_cpus(self.key) if self._world.model.heeds_load else 0.0,
+            self._host.load_cpus(self.key) if self._world.model.depends_on_load else 0.0,
             self.plan.home_node,
         )
 
@@ -214,13 +214,13 @@ class Guest:
             phase.done = None
         if self.speed <= 0.0:
             return
-        lefts = []
+        remaining_work_s = []
         if phase.plan.work_s is not None:
-            lefts.append(phase.plan.work_s - phase.work_s)
+            remaining_work_s.append(phase.plan.work_s - phase.work_s)
         if self.plan.work_s is not None:
-            lefts.append(self.plan.work_s - self.tally.work_s)
-        if lefts:
-            phase.done = self._loop.call_later(max(0.0, min(lefts)) / self.speed, self._work_done)
+            remaining_work_s.append(self.plan.work_s - self.tally.work_s)
+        if remaining_work_s:
+            phase.done = self._loop.call_later(max(0.0, min(remaining_work_s)) / self.speed, self._work_done)
 
     def _work_done(self) -> None:
         self.update()
@@ -260,7 +260,7 @@ class Guest:
         """Seconds for which its agent could not send: 0 unless the domain is paused."""
         return 0.0 if self._paused_s is None else self._loop.time() - self._paused_s
 
-    def hear(self, message: messages.Allocate) -> None:
+    def receive(self, message: messages.Allocate) -> None:
         """Receives an allocation; the newest counts. While the domain is paused, it waits in the channel."""
         self.update()
         self._allocation = message
@@ -327,7 +327,7 @@ class Guest:
 
     def _report_demand(self) -> None:
         """Reports new demand at once, and the end of demand after IDLE_S."""
-        demand = self._could_use()
+        demand = self._usable_cpus()
         if demand == self._demand:
             return
         if demand == 0:
@@ -340,13 +340,13 @@ class Guest:
             self._loop.call_soon(self._link.news)
 
     def _report_idle(self, turn: int) -> None:
-        if turn == self._turn and self._could_use() == 0:
+        if turn == self._turn and self._usable_cpus() == 0:
             self._demand = 0
             self._changes += 1
             if self._link is not None and self._world.news_at_once:
                 self._link.news()
 
-    def _could_use(self) -> int:
+    def _usable_cpus(self) -> int:
         plan = self.plan
         most = plan.vcpus if self._allocation is None else min(plan.vcpus, self._allocation.limit)
         if plan.behaviour == "lies":

@@ -92,13 +92,13 @@ class MemoryJournal(Journal):
 
 
 class WatchedDaemon(Daemon):
-    """The daemon, which reports each decision to the recorder. After `heeds_until_s` it looks only once per period."""
+    """The daemon, which reports each decision to the recorder. After `responsive_until_s` it looks once per period."""
 
-    heeds_until_s = math.inf
+    responsive_until_s = math.inf
 
     def wake(self) -> None:
-        """Looks at the host at once; after `heeds_until_s`, only goes on with transitions."""
-        if clock.now_s() <= self.heeds_until_s:
+        """Looks at the host at once; after `responsive_until_s`, only goes on with transitions."""
+        if clock.now_s() <= self.responsive_until_s:
             super().wake()
         else:
             self._on_news()
@@ -173,7 +173,7 @@ class _Simulation:
 
     def _start(self, guest: Guest) -> None:
         if not self._at_once:
-            self._daemon.heeds_until_s = self._loop.time() + ARRIVAL_S
+            self._daemon.responsive_until_s = self._loop.time() + ARRIVAL_S
         guest.start()
         assert guest.key is not None  # it has started
         self._by_key[guest.key] = guest
@@ -211,7 +211,7 @@ class _Simulation:
             self._host.settle()
             result = self._result()
             self._laws.over = True  # from now on the daemon gives every domain back what it had
-            self._daemon.heeds_until_s = math.inf
+            self._daemon.responsive_until_s = math.inf
             self._daemon.stop()
             await daemon
             await self._daemon.close()
