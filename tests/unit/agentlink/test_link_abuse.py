@@ -54,15 +54,15 @@ class News:
         self.count += 1
 
 
-async def spoken(path: Path, *sayings: bytes, hub: AgentHub | None = None) -> tuple[AgentLink, socket.socket, News]:
-    """A link, the guest's end of it, which has sent hello and *sayings*, and the link's news."""
+async def spoken(path: Path, *lines: bytes, hub: AgentHub | None = None) -> tuple[AgentLink, socket.socket, News]:
+    """A link, the guest's end of it, which has sent hello and *lines*, and the link's news."""
     news = News()
     with listening(path) as server:
         link = AgentLink("a", path, news, hub)
         link.start()
         guest = server.accept()[0]
     guest.setblocking(False)
-    guest.sendall(line(HELLO) + b"".join(sayings))
+    guest.sendall(line(HELLO) + b"".join(lines))
     await until(lambda: link.connected)
     return link, guest, news
 

@@ -52,7 +52,7 @@ def test_what_may_be_told(directory: Path) -> None:
         assert await post(path, "/v1/release", {"domain": "a"}) == {"domains": ["a"]}
         assert await post(path, "/v1/manage", {"domain": "a"}) == {"domains": []}
         assert await post(path, "/v1/off") == {}
-        assert target.told == [("release", None), ("release", "a"), ("manage", "a"), ("off",)]
+        assert target.requests == [("release", None), ("release", "a"), ("manage", "a"), ("off",)]
 
     on_server(directory, work)
 
@@ -145,7 +145,7 @@ def test_refused_in_one_line_of_words(case: str, directory: Path) -> None:
         assert set(answer) == {"error"} and "\n" not in answer["error"]
         for word in expected:
             assert word in answer["error"]
-        assert target.told == [] and len(target.policies) == 1
+        assert target.requests == [] and len(target.policies) == 1
         assert (await raw(path, "GET", "/v1/status"))[0] == 200
 
     on_server(directory, work)
@@ -199,10 +199,10 @@ def test_off_waits_for_no_other_change_and_changes_wait_for_each_other(directory
         await until(lambda: target.waiting)
         second = asyncio.create_task(post(path, "/v1/release", {"domain": "a"}))
         await post(path, "/v1/off")
-        assert target.told == [("off",)] and not second.done()
+        assert target.requests == [("off",)] and not second.done()
         target.go_on.set()
         await asyncio.gather(first, second)
-        assert target.told == [("off",), ("release", "a")]
+        assert target.requests == [("off",), ("release", "a")]
 
     on_server(directory, work)
 

@@ -103,11 +103,11 @@ def test_groups_over_the_socket(directory: Path) -> None:
             assert " 200 " in await as_somebody(path, "GET", "/v1/status", *gids)
             refused = await as_somebody(path, "POST", "/v1/off", *gids)
             assert " 403 " in refused and "uid 54321 may not write" in refused and "group games" in refused
-        assert target.told == []
+        assert target.requests == []
         stranger = await as_somebody(path, "GET", "/v1/status", 54321)
         assert " 403 " in stranger and "may not read" in stranger and "group daemon" in stranger
         assert " 200 " in await as_somebody(path, "POST", "/v1/off", 54321, writers.gr_gid)
-        assert target.told == [("off",)]
+        assert target.requests == [("off",)]
 
     on_server(directory, work, read_group="daemon", write_group="games")
 
@@ -247,7 +247,7 @@ def test_off_is_answered_although_the_server_ends_at_once(directory: Path) -> No
         await server.start()
         asked = asyncio.create_task(post(directory / "s", "/v1/off"))
         async with asyncio.timeout(HANG_S):
-            await until(lambda: bool(target.told), poll_s=0)
+            await until(lambda: bool(target.requests), poll_s=0)
             await server.stop()
             assert await asked == {}
 

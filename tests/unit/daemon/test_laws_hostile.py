@@ -137,7 +137,7 @@ class Acknowledges:
     def __call__(self, world: World, name: str) -> None:
         agent = world.agents[name]
         agent.acknowledges = self.which is None
-        allocations = [one for one in agent.told if isinstance(one, Allocate)]
+        allocations = [one for one in agent.received if isinstance(one, Allocate)]
         if self.which is not None and allocations:
             agent.acknowledged = allocations[self.which % len(allocations)].sequence - self.which % 2
         agent.news()

@@ -40,8 +40,8 @@ class Agent:
         self.condition = "connected"
         self.fault: Exception | None = None
         self.silent_s = 0.0
-        self.told: list[messages.Allocate] = []
-        self.on_told: Callable[[], None] = lambda: None
+        self.received: list[messages.Allocate] = []
+        self.on_received: Callable[[], None] = lambda: None
         self.online: tuple[int, ...] | None = tuple(range(VCPUS))
         self.report: messages.Report | None = None
         self.says(0)
@@ -68,11 +68,11 @@ class Agent:
 
     def send(self, message: object) -> bool:
         if isinstance(message, messages.Allocate):
-            self.told.append(message)
+            self.received.append(message)
             if self.acknowledges:
                 self.online = tuple(range(max(1, message.cpus)))
                 self.acknowledged = message.sequence
-                self.on_told()
+                self.on_received()
                 asyncio.get_running_loop().call_later(0.005, self.news)
         return True
 
@@ -194,7 +194,7 @@ class World:
             self.host.compute(self.keys[name], dict.fromkeys(online[:cpus], 1.0))
 
         compute()
-        agent.on_told = compute
+        agent.on_received = compute
         agent.says(cpus, points)
         agent.news()
 
