@@ -209,10 +209,10 @@ class Daemon:
             self._look_ended_s = clock.now_s()
             self._news.set()
 
-    def _unforeseen(self, about: str, what: str, error: Exception) -> None:
+    def _unforeseen(self, subject: str, what: str, error: Exception) -> None:
         """Reports an unexpected error in work for all domains, once for each cause. The work is tried again."""
         why = f"{what} failed: {error!r}: partitions stay as they are until it works again"
-        if self._warnings.warn_once(about, why, kind=Kind.FAULT):
+        if self._warnings.warn_once(subject, why, kind=Kind.FAULT):
             log.error("%s failed, please report this: %r", what, error, exc_info=error)
 
     def _look_due_s(self) -> float:
@@ -375,7 +375,7 @@ class Daemon:
             self._take_steps()
         except Exception as error:  # noqa: BLE001  after any error, the next steps are tried
             self._unforeseen("steps", "taking steps", error)
-            self._stepped = self._about_steps(self.decision) if self.decision is not None else []
+            self._stepped = self._step_inputs(self.decision) if self.decision is not None else []
             self._again_at_s = clock.now_s() + STEP_RETRY_S
         else:
             self._warnings.clear("steps")
@@ -387,7 +387,7 @@ class Daemon:
         if self._reports_due:  # an agent that stops to report sends no news of that
             self._reports_due = False
             self.registry.process_all_reports()
-        if self._about_steps(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
+        if self._step_inputs(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
             return
         # A domain that is not in the journal is not touched.
         by_name = {
@@ -401,14 +401,14 @@ class Daemon:
             if not self._step_once(by_name, transitions, goals, self.decision.sharing):
                 break
             transitions = {name: domain.transition for name, domain in by_name.items() if domain.transition is not None}
-        self._stepped = self._about_steps(self.decision)
+        self._stepped = self._step_inputs(self.decision)
 
-    def _about_steps(self, decision: Decision) -> list[object]:
+    def _step_inputs(self, decision: Decision) -> list[object]:
         """All that the next steps depend on, except the time. Cheap to compare: unchanged parts are the same object."""
-        about: list[object] = [self.journal.entries, decision.sharing]
+        inputs: list[object] = [self.journal.entries, decision.sharing]
         for domain in self.managed.values():
-            about += (domain.seen.name, domain.listed, domain.transition, domain.goal)
-        return about
+            inputs += (domain.seen.name, domain.listed, domain.transition, domain.goal)
+        return inputs
 
     def _step_once(
         self,
@@ -419,16 +419,16 @@ class Daemon:
     ) -> bool:
         """Takes one round of steps. Returns whether there were any."""
         around, now_s = self.inventory.containment.around, clock.now_s()
-        held_still = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
+        excluded = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
 
         def attempt(names: frozenset[str]) -> tuple[Steps, frozenset[str]]:
-            held = _held_still(transitions, names | held_still)
-            return next_steps(held, goals, sharing, now_s, self._timing, self._memos), names | held_still
+            held = _with_excluded(transitions, names | excluded)
+            return next_steps(held, goals, sharing, now_s, self._timing, self._memos), names | excluded
 
-        (steps, held_still), failed = without_the_failing(sorted(by_name.keys() - held_still), attempt)
+        (steps, excluded), failed = without_the_failing(sorted(by_name.keys() - excluded), attempt)
         self._again_at_s, self._memos = steps.again_at_s, steps.memos
         for name, domain in by_name.items():
-            if name in held_still:
+            if name in excluded:
                 continue
             domain.transition = steps.transitions[name]
             with around(domain, "entering a state"):
@@ -458,7 +458,7 @@ class Daemon:
         self.wake()
 
 
-def _held_still(transitions: Mapping[str, TransitionState], names: frozenset[str]) -> Mapping[str, TransitionState]:
+def _with_excluded(transitions: Mapping[str, TransitionState], names: frozenset[str]) -> Mapping[str, TransitionState]:
     """The transition states, changed so that no step is begun for the domains *names*. Each keeps its claim."""
     if not names:
         return transitions

@@ -287,7 +287,7 @@ class ManagedDomain:
         assert self.found is not None and self.transition is not None and self.goal is not None
         treatment, goal = self.transition.treatment, self.goal
         stays = self.transition.affinity if goal.suspended else None
-        about = (
+        inputs = (
             self.name,
             self.found,
             goal.partition,
@@ -296,7 +296,7 @@ class ManagedDomain:
             self.transition.suspended_by_us,
             stays,
         )
-        if self._entry is None or self._entry[0] != about:
+        if self._entry is None or self._entry[0] != inputs:
             reach: Iterable[int] = goal.partition or treatment.rest_area
             if stays is not None:
                 reach = stays.reach if stays.vcpus != self.found.vcpu_pins else ()
@@ -312,7 +312,7 @@ class ManagedDomain:
                 suspended=self.transition.suspended_by_us,
                 started_ns=self.seen.started_ns,
             )
-            self._entry = (about, entry)
+            self._entry = (inputs, entry)
         return self._entry[1]
 
     async def carry_out(self, call: Action, adoptions: int) -> tuple[int, Affinity] | None:

@@ -63,8 +63,8 @@ def place(
     partitions.update({name: held[name] for name in claims.staying})
     if groups:
         _keep(topology, groups)
-        for name, mine in _grow(topology, claims).items():
-            partitions[name] = frozenset().union(*[topology.chunks[chunk] for chunk in mine])
+        for name, chunks in _grow(topology, claims).items():
+            partitions[name] = frozenset().union(*[topology.chunks[chunk] for chunk in chunks])
     if sharers := [name for name in allocations if name in sharing and allocations[name] > 0]:
         partitions.update(dict.fromkeys(sharers, partitions[min(sharers)]))
     return partitions
@@ -128,9 +128,9 @@ def _claims(
 def _overlap(topology: Topology, members: Iterable[frozenset[int]]) -> Mapping[int, int]:
     """How many pCPUs of each chunk the members hold. Members that hold the whole pool are left out."""
     counts: Counter[int] = Counter()
-    for mine in members:
-        if mine and not mine >= topology.cpus:
-            counts.update([topology.chunk_of[cpu] for cpu in mine if cpu in topology.chunk_of])
+    for cpus in members:
+        if cpus and not cpus >= topology.cpus:
+            counts.update([topology.chunk_of[cpu] for cpu in cpus if cpu in topology.chunk_of])
     return counts
 
 

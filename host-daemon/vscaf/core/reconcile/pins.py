@@ -214,7 +214,11 @@ class _Match:
         by_core: dict[int, list[int]] = {}
         for vcpu in sorted(vcpus):
             by_core.setdefault(vcpu // self.threads, []).append(vcpu)
-        parts = [mine[first : first + widest] for mine in by_core.values() for first in range(0, len(mine), widest)]
+        parts = [
+            core_vcpus[first : first + widest]
+            for core_vcpus in by_core.values()
+            for first in range(0, len(core_vcpus), widest)
+        ]
         parts.sort(key=lambda part: (-len(part), -sum(vcpu in self.was for vcpu in part), part[0]))
         cut = []
         for part in parts:

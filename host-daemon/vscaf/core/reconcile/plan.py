@@ -128,9 +128,9 @@ class _Planner:
             self.between[name] = place
             between.add(name, place)
         for name in unsettled:
-            mine = [cpu for cpu in self.held[name] if between.free_for(name, cpu)]
-            if mine:
-                self.between[name] = frozenset({min(mine)})
+            own = [cpu for cpu in self.held[name] if between.free_for(name, cpu)]
+            if own:
+                self.between[name] = frozenset({min(own)})
             else:
                 self.park(name)
             between.add(name, self.between[name])

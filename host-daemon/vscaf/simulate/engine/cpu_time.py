@@ -200,9 +200,9 @@ def _areas(groups: list[Group], online: frozenset[int]) -> list[int]:
         for number in who:
             areas[number].append((area, size))
     for group in groups:
-        mine = areas[numbers[group.pins]]
-        each = sum(group.wanted.values()) / max(1, sum(size for _, size in mine))
-        group.parts = {area: each * size for area, size in mine}
+        own_areas = areas[numbers[group.pins]]
+        per_cpu = sum(group.wanted.values()) / max(1, sum(size for _, size in own_areas))
+        group.parts = {area: per_cpu * size for area, size in own_areas}
     return [size for _, size in sorted(sizes.items())]
 
 

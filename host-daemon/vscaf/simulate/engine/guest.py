@@ -361,7 +361,7 @@ class Guest:
         """The present time, and how often the guest has changed."""
         return self._loop.time(), self._changes
 
-    def about(self) -> tuple[object, ...]:
+    def report_content(self) -> tuple[object, ...]:
         """What a report depends on, except for CPUs in use, which decide nothing. Equal values mean equal reports."""
         now_s = self._loop.time()
         if now_s >= self._looked_s + REPORT_S and self._paused_s is None:
