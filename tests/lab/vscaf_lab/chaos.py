@@ -45,25 +45,25 @@ class Failure:
 
 def schedule(seed: int, seconds: float, computing: Sequence[str], idle: Sequence[str] = ()) -> list[list[Failure]]:
     """The bursts of a run of about *seconds*: at least one. Every kind occurs once before any kind occurs again."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     bursts: list[list[Failure]] = []
-    deck: list[tuple[str, str]] = []
+    pending: list[tuple[str, str]] = []
     total_s = 0.0
     while True:
         burst: list[Failure] = []
         taken: set[str] = set()
         delay_s = 0.0
-        for _ in range(dice.randint(2, 4)):
-            if not deck:
-                deck = _deck(dice, computing, idle)
-            free = [card for card in deck if card[0] not in taken]
+        for _ in range(rng.randint(2, 4)):
+            if not pending:
+                pending = _shuffled_failures(rng, computing, idle)
+            free = [failure for failure in pending if failure[0] not in taken]
             if not free:
                 break
             part, kind = free[-1]
-            deck.remove(free[-1])
+            pending.remove(free[-1])
             taken.add(part)
-            burst.append(Failure(round(delay_s, 3), part, kind, round(dice.uniform(SHORTEST_S, LONGEST_S), 3)))
-            delay_s += dice.uniform(0.0, APART_S)
+            burst.append(Failure(round(delay_s, 3), part, kind, round(rng.uniform(SHORTEST_S, LONGEST_S), 3)))
+            delay_s += rng.uniform(0.0, APART_S)
         length_s = max(one.delay_s + one.away_s for one in burst) + QUIET_S
         if bursts and total_s + length_s > seconds:
             return bursts
@@ -71,12 +71,12 @@ def schedule(seed: int, seconds: float, computing: Sequence[str], idle: Sequence
         total_s += length_s
 
 
-def _deck(dice: random.Random, computing: Sequence[str], idle: Sequence[str]) -> list[tuple[str, str]]:
-    cards = [*OF_THE_HOST, *((dice.choice(computing), kind) for kind in OF_A_GUEST)]
+def _shuffled_failures(rng: random.Random, computing: Sequence[str], idle: Sequence[str]) -> list[tuple[str, str]]:
+    failures = [*OF_THE_HOST, *((rng.choice(computing), kind) for kind in OF_A_GUEST)]
     if idle:
-        cards += [(dice.choice(idle), kind) for kind in OF_AN_IDLE_GUEST]
-    dice.shuffle(cards)
-    return cards
+        failures += [(rng.choice(idle), kind) for kind in OF_AN_IDLE_GUEST]
+    rng.shuffle(failures)
+    return failures
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class Speaker:
     def moment(self) -> tuple[float, int]:
         return 0.0, self.changes
 
-    def about(self) -> tuple[object, ...]:
+    def report_content(self) -> tuple[object, ...]:
         return (self.demand, self.online)
 
     def made_report(self, sequence: int) -> messages.Report:
