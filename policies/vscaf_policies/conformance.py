@@ -349,10 +349,10 @@ def _wrong_answer(state: PoolState, outcome: Outcome) -> str:
     if outcome.kind == "wrong":
         return outcome.message
     may_rest = {domain.name: domain.may_rest for domain in state.domains}
-    for what, names in (("gives CPUs to", outcome.cpus), ("queues", outcome.queued), ("suspends", outcome.suspended)):
+    for verb, names in (("gives CPUs to", outcome.cpus), ("queues", outcome.queued), ("suspends", outcome.suspended)):
         strangers = sorted(repr(name) for name in names if name not in may_rest)
         if strangers:
-            return f"it {what} {strangers[0]}, which is not in the pool: name only domains of the pool"
+            return f"it {verb} {strangers[0]}, which is not in the pool: name only domains of the pool"
     kept = sorted(name for name in outcome.queued if not may_rest[name])
     return f"it queues {kept[0]}, which may not rest: give it CPUs, or suspend it" if kept else ""
 

@@ -156,12 +156,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _ended_early(status: int | None, printed: str, request: Request) -> Finding:
     """The finding for a process that ended without a result. printed: its output, perhaps with a stack trace."""
     if status is None or "Timeout (" in printed:
-        how = f"it did not finish all calls within {request.total_s:g} s"
+        problem = f"it did not finish all calls within {request.total_s:g} s"
         why = "it hangs while it is loaded or in a call, and would hang the daemon; if not, give a longer --limit"
     else:
-        how = f"it ends the process ({f'signal {-status}' if status < 0 else f'exit status {status}'})"
+        problem = f"it ends the process ({f'signal {-status}' if status < 0 else f'exit status {status}'})"
         why = "it would end the daemon"
-    return Finding("returns", Verdict.FAILED, f"{how}: {why}", printed)
+    return Finding("returns", Verdict.FAILED, f"{problem}: {why}", printed)
 
 
 def printable_lines(text: str) -> str:

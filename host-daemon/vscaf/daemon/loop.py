@@ -209,11 +209,11 @@ class Daemon:
             self._look_ended_s = clock.now_s()
             self._news.set()
 
-    def _unforeseen(self, subject: str, what: str, error: Exception) -> None:
+    def _unforeseen(self, subject: str, work: str, error: Exception) -> None:
         """Reports an unexpected error in work for all domains, once for each cause. The work is tried again."""
-        why = f"{what} failed: {error!r}: partitions stay as they are until it works again"
+        why = f"{work} failed: {error!r}: partitions stay as they are until it works again"
         if self._warnings.warn_once(subject, why, kind=Kind.FAULT):
-            log.error("%s failed, please report this: %r", what, error, exc_info=error)
+            log.error("%s failed, please report this: %r", work, error, exc_info=error)
 
     def _look_due_s(self) -> float:
         """A period after the last look began, or sooner if there is news. The gap leaves time for other work."""

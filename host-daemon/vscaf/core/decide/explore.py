@@ -364,9 +364,9 @@ def _differences(curve: _Curve, direction: int, settings: ExploreSettings) -> tu
     near_by = np.log1p((curve.chunk - 0.5) / (curve.chunk * np.arange(far, curve.high + 1)))
     if direction > 0 and (distance[far - 1 : curve.high] > near_by).all():  # none of them was measured
         error[far - 1 :] = np.hypot(error[far - 1 :], settings.far_error * expected[far - 1 :])
-    here, there = error[size - 1], error[sizes - 1]
+    present_error, errors = error[size - 1], error[sizes - 1]
     alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)
-    variance = (there - here) ** 2 + 2 * here * there * (1 - alike)
+    variance = (errors - present_error) ** 2 + 2 * present_error * errors * (1 - alike)
     observed_variance = variance + (settings.measurement_error * expected[sizes - 1]) ** 2
     learned = variance * np.divide(
         variance, observed_variance, out=np.zeros_like(observed_variance), where=observed_variance > 0

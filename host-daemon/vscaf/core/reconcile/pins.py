@@ -171,10 +171,10 @@ class _Match:
             free_by_node[core[0]] = free_by_node.get(core[0], 0) + len(cpus)
         cells = []
         for vcpus, nodes in self.cells:
-            here = vcpus.intersection(self.awake)
-            if here and (allowed := [node for node in sorted(free_by_node) if not nodes or node in nodes]):
-                stay = {node: sum(self.was.get(vcpu, (None, 0))[0] == node for vcpu in here) for node in allowed}
-                cells.append((here, stay))
+            awake_vcpus = vcpus.intersection(self.awake)
+            if awake_vcpus and (allowed := [node for node in sorted(free_by_node) if not nodes or node in nodes]):
+                stay = {node: sum(self.was.get(vcpu, (None, 0))[0] == node for vcpu in awake_vcpus) for node in allowed}
+                cells.append((awake_vcpus, stay))
         cells.sort(key=lambda cell: (-len(cell[0]), min(cell[0])))
         best: tuple[tuple[int, int], list[int]] = ((-1, -1), [])
         tries = MOST_TRIES

@@ -198,14 +198,14 @@ class LibvirtHost:
     async def _pin(
         self,
         key: DomainKey,
-        what: str,
+        operation: str,
         pins: Mapping[int, frozenset[int]],
         apply: Callable[[Any, int, tuple[bool, ...]], object],
     ) -> None:
         def pin(domain: Any, call: Call) -> None:
             set_pins(domain, call, pins, apply)
 
-        await self._on_domain(key, what, pin, acts=True)
+        await self._on_domain(key, operation, pin, acts=True)
 
     async def _list(self) -> tuple[Row, ...]:
         """The listing that asks every QEMU. If it hangs or takes long: the one that asks no QEMU."""
@@ -324,20 +324,20 @@ class LibvirtHost:
             rules_error=described.rules_error,
         )
 
-    async def _on_host(self, what: str, work: Callable[[Any], T]) -> T:
+    async def _on_host(self, operation: str, work: Callable[[Any], T]) -> T:
         def do(call: Call) -> T:
             with self._connections.connection(call) as connection:
                 return work(connection)
 
         try:
-            return await self._host_line.run(what, do, self._call_timeout_s)
+            return await self._host_line.run(operation, do, self._call_timeout_s)
         except libvirt.libvirtError as error:
-            raise self._connections.translated(error, what) from error
+            raise self._connections.translated(error, operation) from error
 
     async def _on_domain(
         self,
         key: DomainKey,
-        what: str,
+        operation: str,
         work: Callable[[Any, Call], T],
         *,
         acts: bool = False,
@@ -372,7 +372,7 @@ class LibvirtHost:
         if line is None:
             line = self._lines[key] = Line(subject, lambda: self._on_tuned(key))
         try:
-            return await line.run(what, do, max(timeout_s, self._call_timeout_s))
+            return await line.run(operation, do, max(timeout_s, self._call_timeout_s))
         except libvirt.libvirtError as error:
             raise self._connections.translated(error, subject) from error
 

@@ -243,10 +243,10 @@ class Guest:
         elif self._phase.plan.serial:
             wanted = {0: 1.0}
         else:
-            each = 1.0 if self.plan.spins else min(1.0, curve.speedup(self.team) / self.team)
+            per_thread = 1.0 if self.plan.spins else min(1.0, curve.speedup(self.team) / self.team)
             # Threads that share a vCPU use more of it together, at most all.
-            each = min(1.0, each * max(1.0, self.team / self.online))
-            wanted = dict.fromkeys(range(min(self.team, self.online)), each)
+            per_thread = min(1.0, per_thread * max(1.0, self.team / self.online))
+            wanted = dict.fromkeys(range(min(self.team, self.online)), per_thread)
         self._host.compute(self.key, wanted)
 
     # Its agent.

@@ -228,9 +228,9 @@ def found_file(folder: str, name_or_path: str | Path) -> Path:
         return Path(str(resources.files("vscaf.simulate").joinpath(folder, f"{name_or_path}.toml")))
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():
-        what = folder.removesuffix("s")
+        kind = folder.removesuffix("s")
         known = ", ".join(shipped(folder)) or "none"
-        raise UsageError(f"{what} {name_or_path}: no shipped one has that name ({known}), and no file: give one")
+        raise UsageError(f"{kind} {name_or_path}: no shipped one has that name ({known}), and no file: give one")
     return path
 
 
