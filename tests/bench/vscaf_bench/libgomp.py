@@ -205,15 +205,15 @@ def estimates(bench: Bench, report: Report) -> None:
                 known += 1
                 error = 100.0 * abs(point["speedup"] / measured_speedup - 1.0)
                 errors.append(error)
-                off, own = abs(point["speedup"] - measured_speedup), 1.96 * point["standard_error"]
-                outside += off > own
-                apart += off > math.hypot(own, half)
+                difference, own = abs(point["speedup"] - measured_speedup), 1.96 * point["standard_error"]
+                outside += difference > own
+                apart += difference > math.hypot(own, half)
                 entry |= {
                     "estimate": point["speedup"],
                     "standard_error": point["standard_error"],
                     "samples": point["samples"],
                     "error_percent": error,
-                    "outside": off > own,
+                    "outside": difference > own,
                 }
             details.append(entry)
             print("  ", entry, flush=True)

@@ -48,10 +48,10 @@ class Figures:
 
 
 @contextmanager
-def agent(guest: Guest, way: str) -> Iterator[AgentHost]:
+def agent(guest: Guest, method: str) -> Iterator[AgentHost]:
     """The guest's agent with this method, and its host. Afterwards the guest has all CPUs again."""
     guest.run("touch /run/vscaf/agent.off; killall -q vscaf-agent; while pidof vscaf-agent; do usleep 10000; done")
-    command = guest.start(f"exec vscaf-agent --park {way}")
+    command = guest.start(f"exec vscaf-agent --park {method}")
     try:
         with AgentHost(guest.agent_socket) as host:
             host.allocate(VCPUS, VCPUS)
