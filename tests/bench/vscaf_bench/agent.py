@@ -106,9 +106,9 @@ class Bench:
         command = [str(self.agent_path), "--socket", str(socket), *options]
         process = subprocess.Popen([*command, *(["--port", str(port)] if host else ["--standalone"])])
         try:
-            end = time.monotonic() + PATIENCE_S
+            end_s = time.monotonic() + PATIENCE_S
             while not socket.exists():
-                if process.poll() is not None or time.monotonic() > end:
+                if process.poll() is not None or time.monotonic() > end_s:
                     raise SystemExit(f"the agent did not start: {' '.join(command)}")
                 time.sleep(0.01)
             yield Agent(process.pid, socket, reader)
@@ -132,9 +132,9 @@ class Bench:
 
 def own_share(agent: Agent, seconds: float) -> float:
     """CPU time of the agent in % of one core."""
-    before, began = cpu_seconds(agent.pid), time.monotonic()
+    before, began_s = cpu_seconds(agent.pid), time.monotonic()
     time.sleep(seconds)
-    return 100.0 * (cpu_seconds(agent.pid) - before) / (time.monotonic() - began)
+    return 100.0 * (cpu_seconds(agent.pid) - before) / (time.monotonic() - began_s)
 
 
 def reports_flow(agent: Agent, seconds: float) -> None:
@@ -164,18 +164,18 @@ def beside(agent: Agent, turns: int, seconds: float, work: Responder, soaking: b
     cpus = len(os.sched_getaffinity(0))
 
     def run_turn(machine: list[float], done: list[float]) -> None:
-        before, began = work.query(), time.monotonic()
+        before, began_s = work.query(), time.monotonic()
         time.sleep(seconds)
-        after, took = work.query(), time.monotonic() - began
+        after, took_s = work.query(), time.monotonic() - began_s
         if soaking:
-            machine.append(100.0 * (cpus - (after[0] - before[0]) / 1e9 / took))
-        done.append((after[-1] - before[-1]) / took)
+            machine.append(100.0 * (cpus - (after[0] - before[0]) / 1e9 / took_s))
+        done.append((after[-1] - before[-1]) / took_s)
 
     def with_agent() -> None:
         own = cpu_seconds(agent.pid)
-        began = time.monotonic()
+        began_s = time.monotonic()
         run_turn(case.machine, case.work)
-        case.own.append(100.0 * (cpu_seconds(agent.pid) - own) / (time.monotonic() - began))
+        case.own.append(100.0 * (cpu_seconds(agent.pid) - own) / (time.monotonic() - began_s))
 
     def without() -> None:
         with agent.stopped():

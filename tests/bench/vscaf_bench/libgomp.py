@@ -43,7 +43,7 @@ class Bench:
 
     def plain(self, command: list[str], threads: int, **extra: str) -> tuple[float, str]:
         """Wall seconds and standard output of a run without the shim."""
-        began = time.monotonic()
+        began_s = time.monotonic()
         done = subprocess.run(
             command,
             env=self.environment(OMP_NUM_THREADS=str(threads), **extra),
@@ -51,10 +51,10 @@ class Bench:
             text=True,
             check=False,
         )
-        wall = time.monotonic() - began
+        wall_s = time.monotonic() - began_s
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)} failed ({done.returncode}): {done.stdout}{done.stderr}")
-        return wall, done.stdout
+        return wall_s, done.stdout
 
     def shimmed(self, command: list[str], options: list[str], **extra: str) -> tuple[dict[str, Any], str]:
         """bench-run's figures of a run under the shim, and the command's standard output."""

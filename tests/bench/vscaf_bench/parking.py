@@ -64,9 +64,9 @@ def agent(guest: Guest, method: str) -> Iterator[AgentHost]:
 def pulse(guest: Guest, seconds: float, host: AgentHost | None, figures: Figures) -> None:
     """A team of two for some seconds. If there is a host, CPUs are taken and given back meanwhile."""
     run = guest.start(f"team-pulse {KEPT} {seconds}")
-    end = time.monotonic() + seconds * 0.9
+    end_s = time.monotonic() + seconds * 0.9
     time.sleep(seconds * 0.1)
-    while host is not None and time.monotonic() < end:
+    while host is not None and time.monotonic() < end_s:
         figures.shrink_ms.append(1e3 * host.allocate(KEPT, VCPUS)[1])
         time.sleep(0.1)
         figures.grow_ms.append(1e3 * host.allocate(VCPUS, VCPUS)[1])

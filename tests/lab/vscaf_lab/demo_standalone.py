@@ -70,9 +70,9 @@ class Agent:
                 stderr=log,
                 env=environment,
             )
-        end = time.monotonic() + 10
+        end_s = time.monotonic() + 10
         while not self.socket.exists():
-            if self._process.poll() is not None or time.monotonic() > end:
+            if self._process.poll() is not None or time.monotonic() > end_s:
                 raise LabError(f"the agent did not start: see {self.log}")
             time.sleep(0.01)
         return self

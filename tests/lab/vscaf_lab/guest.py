@@ -64,7 +64,7 @@ class Guest:
         self.cpu = cpu
         self._unpluggable = unpluggable
         self._runner: Runner | None = None
-        self._started = 0.0
+        self._started_s = 0.0
         self.boot_s = 0.0  # from the domain's start to the first answer
 
     @property
@@ -166,7 +166,7 @@ class Guest:
     def launch(self) -> None:
         """Starts the domain without waiting for the guest."""
         xml = self.xml  # first, so that the probe for KVM does not count as boot time
-        self._started = time.monotonic()
+        self._started_s = time.monotonic()
         if self.persistent:
             self.lab.connection.defineXML(xml).create()
         else:
@@ -187,7 +187,7 @@ class Guest:
         except TimeoutError as error:
             console_text = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
             raise TimeoutError(f"{error}; it last printed: {console_text}") from None
-        self.boot_s = time.monotonic() - self._started
+        self.boot_s = time.monotonic() - self._started_s
 
     def __enter__(self) -> Guest:
         try:

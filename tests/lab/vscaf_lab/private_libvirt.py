@@ -240,9 +240,9 @@ class PrivateLibvirt:
                 start_new_session=True,  # Ctrl-C must only reach this process, which ends the daemons in order
             )
         self._daemons[name] = process
-        deadline = time.monotonic() + START_DEADLINE_S
+        end_s = time.monotonic() + START_DEADLINE_S
         while not socket.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or time.monotonic() > end_s:
                 log_text = "".join(
                     path.read_text(errors="replace")[-1000:]
                     for path in (output, self.logs / f"{name}.log")
