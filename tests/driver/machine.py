@@ -221,14 +221,14 @@ class History:
             if any(not self.takes_steps(transition[name]) for name in pair):  # it is still as it was found
                 continue
             goals = {name: one.goal.partition for name, one in transition.items() if one.goal is not None}
-            # One that was never pinned and cannot be pinned runs anywhere, so none waits for it (_Stepper.is_overdue).
-            if any(self.is_overdue(transition[name]) for name in pair):
+            # One never pinned that cannot be pinned runs anywhere: none waits for it (_Stepper.placement_overdue).
+            if any(self.placement_overdue(transition[name]) for name in pair):
                 continue
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
                 self.law(f"{sorted(pair)} were apart and claim a pCPU together")
         self.excused = pairs
 
-    def is_overdue(self, one: ManagedDomain) -> bool:
+    def placement_overdue(self, one: ManagedDomain) -> bool:
         """Whether vscaf has never pinned it, although a call on it has failed or two deadlines have passed."""
         known = one.transition
         if known is None or known.placed:

@@ -92,12 +92,12 @@ class _Exchange:
     def swap(self, give: int, take: int, taker: Party) -> None:
         """Gives *take* to *taker*, and *give* to the owner of *take*."""
         owner = self.owner.get(take)
-        for party, lost, got in ((taker, give, take), (owner, take, give)):
+        for party, given, taken in ((taker, give, take), (owner, take, give)):
             if party is not None:
-                party.owned.remove(lost)
-                party.owned.add(got)
-                party.on_node[self.node_of[lost]] -= 1
-                party.on_node[self.node_of[got]] += 1
-                self.owner[got] = party
+                party.owned.remove(given)
+                party.owned.add(taken)
+                party.on_node[self.node_of[given]] -= 1
+                party.on_node[self.node_of[taken]] += 1
+                self.owner[taken] = party
         if owner is None:
             del self.owner[give]

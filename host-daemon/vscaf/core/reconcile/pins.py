@@ -116,8 +116,8 @@ def worth(pins: Mapping[int, int], guest: GuestTopology | None, layout: HostLayo
     siblings that share a core; then, negative, the number of other pairs that share a core."""
     local = 0
     for vcpus, nodes in guest.cells if guest is not None else ():
-        there = [layout.core(pins[vcpu])[0] for vcpu in vcpus if vcpu in pins]
-        local += max((there.count(node) for node in set(there) if not nodes or node in nodes), default=0)
+        vcpu_nodes = [layout.core(pins[vcpu])[0] for vcpu in vcpus if vcpu in pins]
+        local += max((vcpu_nodes.count(node) for node in set(vcpu_nodes) if not nodes or node in nodes), default=0)
     together = apart = 0
     by_core: dict[Core, list[int]] = {}
     for vcpu, cpu in pins.items():

@@ -117,7 +117,7 @@ class TransitionState:
     """vscaf has once moved its threads to some partition. Until then they are where they were found."""
     found_at_s: float = float("-inf")
     """When it was found there."""
-    overstays_since_s: float | None = None
+    overdue_since_s: float | None = None
     """Since when it has claimed pCPUs that are not in its goal."""
 
     @property

@@ -151,24 +151,24 @@ class _Stepper:
         self.states: dict[str, State] = {}
         self.waits: dict[str, tuple[str, ...]] = {}
         self.again_at_s = float("inf")
-        self.begun = 0
+        self.begun_count = 0
         """How many announcements, calls and times to ask again there were so far."""
-        self.goals = self.without_the_late(goals)
+        self.goals = self.without_overdue(goals)
         target = {name: goal.partition for name, goal in self.goals.items()}
         self.transition_plan = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
 
-    def without_the_late(self, goals: Mapping[str, Goal]) -> Mapping[str, Goal]:
+    def without_overdue(self, goals: Mapping[str, Goal]) -> Mapping[str, Goal]:
         """The goals, without the pCPUs that another domain still claims long after it should have left them."""
         late: set[int] = set()
         for name, transition in self.now.items():
             goal = goals[name]
-            since_s = transition.overstays_since_s
+            since_s = transition.overdue_since_s
             if transition.claim is goal.partition or transition.claim <= goal.partition:
                 since_s = None
             elif since_s is None:
                 since_s = self.now_s
-            if since_s != transition.overstays_since_s:
-                self.now[name] = replace(transition, overstays_since_s=since_s)
+            if since_s != transition.overdue_since_s:
+                self.now[name] = replace(transition, overdue_since_s=since_s)
             if since_s is not None and transition.placed and self.now_s >= self.late_at_s(since_s):
                 late |= transition.claim - goal.partition
         if not late:
@@ -191,7 +191,7 @@ class _Stepper:
         kept: dict[str, StepMemo] = {}
         for name in sorted(self.now):
             transition, goal = self.now[name], self.goals[name]
-            known, begun = memos.get(name), self.begun
+            known, begun_before = memos.get(name), self.begun_count
             if known is not None and known.transition is transition and known.goal is goal:
                 self.states[name], kept[name] = known.state, known
                 continue
@@ -209,19 +209,19 @@ class _Stepper:
                 self.settle(name)
             # The steps so far depend only on the domain itself. As long as it claims exactly its partition, no other
             # domain affects it.
-            there = transition.claim == goal.partition
-            if there and self.begun == begun and self.now[name] is transition:
+            in_place = transition.claim == goal.partition
+            if in_place and self.begun_count == begun_before and self.now[name] is transition:
                 kept[name] = StepMemo(transition, goal, self.states[name])
         for name in grows:
             if name not in self.states:
                 self.grow(name)
         for name, state in self.states.items():
-            self.forgive(name, state)
+            self.reset_failures(name, state)
         return Steps(
             tuple(self.announcements), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, kept
         )
 
-    def forgive(self, name: str, state: State) -> None:
+    def reset_failures(self, name: str, state: State) -> None:
         """Forgets failures once there is nothing to try again. A successful look is not enough for that."""
         transition = self.now[name]
         idle = not transition.moving and self.now_s >= transition.retry_at_s
@@ -300,7 +300,7 @@ class _Stepper:
         if holders := self.holders(name, partition - self.now[name].claim):
             self.waits[name] = holders
             for holder in holders:
-                since_s = self.now[holder].overstays_since_s
+                since_s = self.now[holder].overdue_since_s
                 if since_s is not None and self.now_s < self.late_at_s(since_s):
                     self.again(self.late_at_s(since_s))
             return
@@ -401,7 +401,7 @@ class _Stepper:
         if again and self.now_s < transition.sent_at_s + self.timing.resend_s:
             self.again(transition.sent_at_s + self.timing.resend_s)
             return
-        self.begun += 1
+        self.begun_count += 1
         self.announcements.append(Announcement(name, announced, again))
         if transition.answers:
             self.again(self.now_s + self.timing.resend_s)
@@ -451,10 +451,10 @@ class _Stepper:
             and not cpus.isdisjoint(self.now[other].claim)
             and not {name, other} <= self.sharing
             and other not in self.transition_plan.overlapping
-            and not self.is_overdue(other)
+            and not self.placement_overdue(other)
         )
 
-    def is_overdue(self, name: str) -> bool:
+    def placement_overdue(self, name: str) -> bool:
         """Whether it is still where it was found, although there was time to move it."""
         transition = self.now[name]
         if transition.placed:
@@ -473,7 +473,7 @@ class _Stepper:
         if self.now_s < transition.retry_at_s:
             self.again(transition.retry_at_s)
             return
-        self.begun += 1
+        self.begun_count += 1
         self.calls.append(call)
         transition = replace(transition, moving=True)
         if isinstance(call, Apply):
@@ -492,5 +492,5 @@ class _Stepper:
         self.now[call.domain] = transition
 
     def again(self, at_s: float) -> None:
-        self.begun += 1
+        self.begun_count += 1
         self.again_at_s = min(self.again_at_s, at_s)

@@ -23,14 +23,14 @@ class Group:
     """vCPUs of a domain that have the same pins. wanted: CPUs, 0 to 1, by vCPU.
 
     An *area* is a set of pCPUs that the same groups may run on. parts: the CPUs that the group wants of each area, by
-    the area's number. got: CPUs that it gets, one entry for each area.
+    the area's number. granted: CPUs that it gets, one entry for each area.
     """
 
     pins: frozenset[int]
     weight: float
     wanted: dict[int, float]
     parts: dict[int, float] = field(default_factory=dict)
-    got: list[float] = field(default_factory=list)
+    granted: list[float] = field(default_factory=list)
 
 
 class CpuTime:
@@ -174,7 +174,7 @@ class CpuTime:
                 whole.wanted[0] += sum(group.wanted.values())
         wholes = list(merged.values())
         _balance(wholes, _areas(wholes, self._online))
-        satisfied = {kind: sum(whole.got) / whole.wanted[0] for kind, whole in merged.items()}
+        satisfied = {kind: sum(whole.granted) / whole.wanted[0] for kind, whole in merged.items()}
         for key in component:
             for group in self._groups.get(key, ()):
                 each = satisfied[group.pins, group.weight]
@@ -240,7 +240,7 @@ def _share(requests: list[tuple[Group, float]], spare: float) -> None:
         unit = spare / sum(group.weight * part for group, part in requests)
         content = [(group, part) for group, part in requests if unit * group.weight >= 1.0]
         for group, part in content or requests:
-            group.got.append(part if content else unit * group.weight * part)
+            group.granted.append(part if content else unit * group.weight * part)
         if not content:
             return
         spare = max(0.0, spare - sum(part for _, part in content))

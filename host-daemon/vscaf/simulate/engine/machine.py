@@ -75,12 +75,12 @@ class SpeedModel:
         self,
         computing: Computing,
         wanted: Mapping[int, float],
-        got: Mapping[int, float],
+        granted: Mapping[int, float],
         pins: Mapping[int, frozenset[int]],
         load_cpus: float,
         home: int | None = None,
     ) -> float:
-        """The speed. wanted, got, pins: for each vCPU, the wanted and the received share of a CPU, and its pCPUs.
+        """The speed. wanted, granted, pins: for each vCPU, the wanted and the granted share of a CPU, and its pCPUs.
 
         load_cpus: CPUs in use, by this guest and others, on all pCPUs that it may run on. home: node of its memory,
         None: where it runs.
@@ -88,9 +88,9 @@ class SpeedModel:
         if not wanted:
             return 0.0
         if computing.fine:
-            share = min([got.get(vcpu, 0.0) / one for vcpu, one in wanted.items()])
+            share = min([granted.get(vcpu, 0.0) / one for vcpu, one in wanted.items()])
         else:
-            share = sum([got.get(vcpu, 0.0) for vcpu in wanted]) / sum(wanted.values())
+            share = sum([granted.get(vcpu, 0.0) for vcpu in wanted]) / sum(wanted.values())
         if share <= 0.0:
             return 0.0
         speed = computing.curve.speedup(computing.threads * self._throughput(wanted, pins, load_cpus))
