@@ -47,7 +47,7 @@ class AgentSession:
         """Uses another channel. Nothing was sent to its agent yet."""
         self.link, self._sent_to = link, -1
 
-    async def link_anew(self, seen: DomainSeen, timeout_s: float) -> None:
+    async def reconnect(self, seen: DomainSeen, timeout_s: float) -> None:
         """Links to the agent of *seen*, and waits at most *timeout_s* until it answers."""
         self.relink(agent_link(seen, self._received.set))
         await self._wait(lambda: self.link is None or self.link.connected, timeout_s)

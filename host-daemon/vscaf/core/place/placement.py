@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from vscaf.core.place.free_chunks import FreeChunks
-from vscaf.core.place.numa_swaps import MOST_CHUNKS, Party, swap_for_locality
+from vscaf.core.place.numa_swaps import MOST_CHUNKS, Participant, swap_for_locality
 from vscaf.core.place.overlaps import improve
 from vscaf.core.place.topology import Topology
 
@@ -255,9 +255,9 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
     split = [group.name for group in growing if len(set(map(node_of, owned[group.name]))) > 1]
     if not split or len(free) + sum(map(len, owned.values())) > MOST_CHUNKS:
         return owned
-    parties = {group.name: Party(group.held, group.home, set(owned[group.name])) for group in groups}
-    swap_for_locality(topology, parties, split, free.difference(*owned.values()))
-    return {name: party.owned for name, party in parties.items()}
+    participants = {group.name: Participant(group.held, group.home, set(owned[group.name])) for group in groups}
+    swap_for_locality(topology, participants, split, free.difference(*owned.values()))
+    return {name: participant.owned for name, participant in participants.items()}
 
 
 def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collection[int]]) -> tuple[int, int]:

@@ -183,10 +183,10 @@ class _Planner:
         left = set(self.names)
         while free := {name for name in left if left.isdisjoint(blockers.get(name, ()))}:
             left -= free
-        walk = [min(left)]
-        while (step := min(left & blockers[walk[-1]])) not in walk:
-            walk.append(step)
-        return min(walk[walk.index(step) :])
+        path = [min(left)]
+        while (step := min(left & blockers[path[-1]])) not in path:
+            path.append(step)
+        return min(path[path.index(step) :])
 
     def needs(self, growing: list[str]) -> dict[str, frozenset[int]]:
         """The part of each domain's target that others hold at the start or in between, except where they may overlap.

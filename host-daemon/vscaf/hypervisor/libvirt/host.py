@@ -379,9 +379,9 @@ class LibvirtHost:
     def _register(self, connection: Any) -> None:
         complete = register_domain_events(connection, self._domain_changed, self._domain_tuned)
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._listening_anew, complete)
+            self._loop.call_soon_threadsafe(self._listening_again, complete)
 
-    def _listening_anew(self, complete: bool) -> None:
+    def _listening_again(self, complete: bool) -> None:
         self._descriptions.events_complete = complete
         self._descriptions.outdate_all()
         self._on_change()
