@@ -120,14 +120,14 @@ class Fault:
     arguments: Callable[..., tuple[Any, ...]] | None
     result: Callable[[Any], Any] | None
     hits: int = 0
-    befell: set[str | None] = field(default_factory=set)  # the names of the domains that it has hit
+    affected: set[str | None] = field(default_factory=set)  # the names of the domains that it has hit
     _released: threading.Event = field(default_factory=threading.Event)
 
     def release(self) -> None:
         """Lets the calls that hang here go on."""
         self._released.set()
 
-    def befall(self, call: Callable[..., Any], arguments: tuple[Any, ...], over: Callable[[], bool]) -> Any:
+    def apply_to(self, call: Callable[..., Any], arguments: tuple[Any, ...], over: Callable[[], bool]) -> Any:
         """Makes the call with this trouble. over: whether the domain's run has ended since."""
         given = arguments if self.arguments is None else self.arguments(*arguments)
         result = call(*given) if self.acts else None
@@ -164,7 +164,7 @@ class Faults:
     def open(self, uri: str) -> "FaultyConnection":
         """As libvirt.open, with these faults. Opening again gives a new handle of the same host, as libvirtd would. (In
         the test driver each real connection is a separate host.)"""
-        self.befall("open", None, lambda: None, ())
+        self.apply_to("open", None, lambda: None, ())
         if not self.connections:
             self.connections.append(libvirt.open(uri))
         self.alive = True
@@ -204,7 +204,7 @@ class Faults:
         for fault in faults:
             fault.release()
 
-    def befall(
+    def apply_to(
         self,
         method: str,
         domain: str | None,
@@ -223,10 +223,10 @@ class Faults:
                     fault.skip -= 1
                 elif fault.times is None or fault.hits < fault.times:
                     fault.hits += 1
-                    fault.befell.add(domain)
+                    fault.affected.add(domain)
                     met = fault
                     break
-        return call(*arguments) if met is None else met.befall(call, arguments, over)
+        return call(*arguments) if met is None else met.apply_to(call, arguments, over)
 
 
 class FaultyConnection:
@@ -240,7 +240,7 @@ class FaultyConnection:
         if method not in CONNECTION_METHODS:
             raise AttributeError(f"the fault layer does not know virConnect.{method}: add it to CONNECTION_METHODS")
         return lambda *arguments: self._wrapped(
-            self._faults.befall(method, None, getattr(self, f"_{method}", getattr(self._real, method)), arguments)
+            self._faults.apply_to(method, None, getattr(self, f"_{method}", getattr(self._real, method)), arguments)
         )
 
     def _close(self) -> int:
@@ -274,7 +274,7 @@ class FaultyDomain:
         if method == "connect":
             return lambda: self._connection
         call = getattr(self._real, method)
-        return lambda *arguments: self._faults.befall(method, self._name, call, arguments, self._over)
+        return lambda *arguments: self._faults.apply_to(method, self._name, call, arguments, self._over)
 
     def _over(self) -> bool:
         try:

@@ -490,7 +490,7 @@ class History:
     def same(self, name: str, pins: list[frozenset[int]], found: list[frozenset[int]]) -> bool:
         """Whether these are the pins that were found. If libvirt has refused a pin of this domain as it does for
         offline CPUs, offline CPUs may be missing in a pin."""
-        refused = any(name in fault.befell for fault in self.offline)
+        refused = any(name in fault.affected for fault in self.offline)
         return len(pins) == len(found) and all(
             now == then or (refused and now == then & ONLINE) for now, then in zip(pins, found, strict=True)
         )

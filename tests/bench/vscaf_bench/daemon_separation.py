@@ -195,7 +195,7 @@ def measure(quick: bool, report: Report) -> None:
     image = Path(os.environ.get("VSCAF_IMAGE", "build/image/current"))
     cache = Path("build/lab/cache").resolve()
     pool = sorted(os.sched_getaffinity(0))[:2]
-    number, aside = (8, 2) if quick else (100, 20)
+    number, baseline_bursts = (8, 2) if quick else (100, 20)
     with (
         tempfile.TemporaryDirectory(prefix="vscaf-bench-") as logs,
         PrivateLibvirt(logs=Path(logs), cache=cache) as lab,
@@ -207,13 +207,13 @@ def measure(quick: bool, report: Report) -> None:
         print(f"bench-daemon: separation, {number} bursts ...", flush=True)
         managed, log = _under_daemon(bench, "max-speedup", number)
         print("bench-daemon: the same without vscaf, and with pins by hand ...", flush=True)
-        unmanaged, _ = _under_daemon(bench, "unmanaged", aside)
+        unmanaged, _ = _under_daemon(bench, "unmanaged", baseline_bursts)
         # With pins by hand, a program has as many threads as pCPUs: more threads would spin for each other on one.
         program.kill()
         bench.environment = "OMP_NUM_THREADS=1"
         program = steady.start(f"export OMP_NUM_THREADS=1; {STEADY_PROGRAM}")
         bench.pin({STEADY: [pool[0]], BURSTY: [pool[1]]})
-        by_hand = bench.bursts(aside, None, lambda: True)
+        by_hand = bench.bursts(baseline_bursts, None, lambda: True)
         if program.done():
             raise SystemExit(f"bench-daemon: the steady guest's program failed: {program.wait(0).text}")
         program.kill()

@@ -162,7 +162,7 @@ class Storm:
             {name: one.guest.qemu_pid for name, one in guests.items()}, INTERVAL_S, on_round=self._look
         )
         self._law = law
-        self._eyes = Look()
+        self._tracker = Look()
         self._moments: list[Moment] = []
         self._lab = lab
         self._daemon = daemon
@@ -179,7 +179,7 @@ class Storm:
 
     def _look(self, taken: list[Sample]) -> None:
         if taken:
-            self._moments.append(self._eyes.moment(taken))
+            self._moments.append(self._tracker.moment(taken))
 
     def _not_right(self, first: int) -> list[str]:
         """Why not everything is right in the moments since number *first*."""
