@@ -69,7 +69,7 @@ def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_jso
     try:
         options = parse_params(params)
         with Console(stderr=True).status(f"trying {printable(target)} ..."):
-            findings = found(Request("check", target, options, seed, call_s, CALLS * call_s))
+            findings = run_checks(Request("check", target, options, seed, call_s, CALLS * call_s))
     except UsageError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
@@ -82,7 +82,7 @@ def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_jso
     sys.exit(0 if passed else 1)
 
 
-def found(request: Request) -> tuple[Finding, ...]:
+def run_checks(request: Request) -> tuple[Finding, ...]:
     """The findings of all checks. UsageError if the policy cannot be loaded."""
     result, printed = run_trial(request)
     if isinstance(result, Finding):

@@ -382,7 +382,7 @@ class ManagedDomain:
             self._suspended_when_set_aside = self._suspended_when_set_aside and call.again
         return self.transition is not None and self.adoptions == adoptions
 
-    def wake_up(self) -> None:
+    def note_external_resume(self) -> None:
         """Notes that it runs although vscaf had suspended it. From now on it claims the pCPUs that it runs on."""
         self._now_known(on_external_resume)
 

@@ -53,7 +53,7 @@ class Drift:
         transition = domain.transition
         if transition is None or not transition.known_suspended or domain.seen.paused:
             return
-        domain.wake_up()
+        domain.note_external_resume()
         why = "somebody resumed it"
         respected = self._inventory.config.foreign_changes == "respect"
         what = "respected" if respected else "put right"

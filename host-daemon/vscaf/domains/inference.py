@@ -61,7 +61,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     if agent is not None and domain.goal is not None and domain.goal.competition:
         # Without competition, reported demand takes no CPUs from other domains, so it needs no check.
         wanted = believed_demand(wanted, domain.inferred.host_view, held)
-    _want(domain, wanted, now_s)
+    _set_demand(domain, wanted, now_s)
 
 
 def _demand_confirmed(domain: ManagedDomain, agent: int, held: int) -> bool:
@@ -125,7 +125,7 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         domain.inferred.scaf_weight = low_pass(domain.inferred.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
 
 
-def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
+def _set_demand(domain: ManagedDomain, wanted: int, now_s: float) -> None:
     """Sets its demand to *wanted*, as often as it may change its demand."""
     before, history, minimum = domain.inferred.demand, domain.inferred.demand_history, domain.rules.minimum
     if wanted == before and history.tokens is not None:

@@ -158,7 +158,7 @@ class Watched:
         return Finding("io", Verdict.PASSED, "it opens, connects and runs nothing, as far as Python reports")
 
 
-def tried(request: Request) -> dict[str, object]:
+def trial_result(request: Request) -> dict[str, object]:
     """The result as plain values: `findings`, `answers`, or why the policy was `refused`."""
     try:
         policy = Watched(load_target(request.target), request.call_s)
@@ -182,7 +182,7 @@ def main(text: str, output: TextIO) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (LONGEST_OUTPUT, LONGEST_OUTPUT))
     faulthandler.enable()
     faulthandler.dump_traceback_later(request.total_s, exit=True)
-    json.dump(tried(request), output)
+    json.dump(trial_result(request), output)
     output.flush()
     os._exit(0)  # does not wait for threads and exit handlers that the policy left behind
 

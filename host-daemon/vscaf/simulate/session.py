@@ -74,11 +74,11 @@ def run(arguments: Arguments) -> int:
     policies = arguments.policies or tuple(name for name in DEFAULT_POLICIES if name in policy_names())
     for scenario in scenarios:
         for policy in policies:
-            _try(policy, scenario)
+            _check_policy(policy, scenario)
         _warn_of_options(scenario, policies)
-    draw = _draws(arguments)
+    draw = _draws_pictures(arguments)
     if arguments.output is not None:
-        _make(arguments.output)
+        _make_directory(arguments.output)
     seeds = {one.name: _seeds(one, arguments) for one in scenarios}
     jobs = [Job(one, policy, seed) for one in scenarios for seed in seeds[one.name] for policy in policies]
     with _progress(len(jobs)) as report_progress:
@@ -108,7 +108,7 @@ def _seeds(scenario: Scenario, arguments: Arguments) -> range:
     return range(first, first + arguments.seeds)
 
 
-def _try(policy: str, scenario: Scenario) -> None:
+def _check_policy(policy: str, scenario: Scenario) -> None:
     """UsageError if the policy or the scenario's options for it cannot be used. Calls it with a pool without guests."""
     options = options_for(policy, scenario.policy_options)
     try:
@@ -130,7 +130,7 @@ def _warn_of_options(scenario: Scenario, policies: Sequence[str]) -> None:
         click.echo(printable(f"vscaf: scenario {scenario.name}: {message}"), err=True)
 
 
-def _draws(arguments: Arguments) -> bool:
+def _draws_pictures(arguments: Arguments) -> bool:
     """Whether to draw pictures. UsageError if the user wants pictures and they cannot be drawn."""
     if arguments.output is None or arguments.pictures is False:
         return False
@@ -146,7 +146,7 @@ def _draws(arguments: Arguments) -> bool:
     return True
 
 
-def _make(directory: Path) -> None:
+def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

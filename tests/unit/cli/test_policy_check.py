@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from vscaf.cli.main import main
-from vscaf.cli.policy_check import found, run_trial
+from vscaf.cli.policy_check import run_checks, run_trial
 from vscaf.errors import UsageError
 from vscaf.policy.trial import Request
 from vscaf_lab.polling import until
@@ -45,7 +45,7 @@ def written(directory: Path, text: str, name: str = "mine.py") -> str:
 def of(directory: Path, body: str, call_s: float = 20.0, total_s: float = 200.0) -> dict[str, Finding]:
     """The findings that did not pass, of a correct policy that first runs *body*."""
     text = GOOD.replace("    return", f"{body}\n    return")
-    findings = found(Request("check", written(directory, text), {}, 0, call_s, total_s))
+    findings = run_checks(Request("check", written(directory, text), {}, 0, call_s, total_s))
     return {one.check: one for one in findings if one.verdict not in (Verdict.PASSED, Verdict.SLOW)}
 
 
@@ -171,7 +171,7 @@ def test_one_that_nothing_stops(tmp_path: Path, body: str, message: str) -> None
 
 
 def test_one_that_hangs_where_it_is_loaded(tmp_path: Path) -> None:
-    findings = found(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
+    findings = run_checks(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
     assert [one.check for one in findings] == ["returns"] and "while it is loaded" in findings[0].words
 
 
@@ -212,4 +212,4 @@ def test_no_libvirt_is_needed(tmp_path: Path) -> None:
 
 def test_a_refusal_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="not found"):
-        found(Request("check", "no-such", {}, 0, 20.0, 200.0))
+        run_checks(Request("check", "no-such", {}, 0, 20.0, 200.0))

@@ -23,7 +23,7 @@ def decision(**allocations: int) -> Decision:
     return Decision(allocations, frozenset(), {}, True, DecideMemory())
 
 
-class Book:
+class RecordedRun:
     """A recorder whose clock the test sets."""
 
     def __init__(self, seconds: float = 100.0, guests: int = 2, chunk: int = 1) -> None:
@@ -36,62 +36,62 @@ class Book:
 
 
 def test_each_change_is_a_moment_and_the_last_of_an_instant_counts() -> None:
-    book = Book()
-    book.at(1.0, a=8)
-    book.at(2.0, a=8)
-    book.at(3.0, a=5, b=3)
-    book.at(3.0, a=4, b=4)
-    assert book.recorder.moments() == (Moment(1.0, {"a": 8}), Moment(3.0, {"a": 4, "b": 4}))
-    assert book.recorder.decisions == 4
-    assert book.recorder.moved_cpus == 8 + 3 + 1
-    book.now_s = 9.0
-    book.recorder.presence_changed("b", gone=True)
-    assert book.recorder.moments()[-1] == Moment(9.0, {"a": 4})
+    run = RecordedRun()
+    run.at(1.0, a=8)
+    run.at(2.0, a=8)
+    run.at(3.0, a=5, b=3)
+    run.at(3.0, a=4, b=4)
+    assert run.recorder.moments() == (Moment(1.0, {"a": 8}), Moment(3.0, {"a": 4, "b": 4}))
+    assert run.recorder.decisions == 4
+    assert run.recorder.moved_cpus == 8 + 3 + 1
+    run.now_s = 9.0
+    run.recorder.presence_changed("b", gone=True)
+    assert run.recorder.moments()[-1] == Moment(9.0, {"a": 4})
 
 
 def test_a_policy_that_leaves_everything_alone_decides_nothing() -> None:
-    recorder = Book().recorder
+    recorder = RecordedRun().recorder
     recorder.decided(Decision({"a": 8}, frozenset(), {}, False, DecideMemory()))
     assert recorder.moments() == () and recorder.decisions == 1
 
 
 def test_of_many_guests_only_so_many_moments_are_kept() -> None:
-    book = Book(seconds=1000.0, guests=100)
+    run = RecordedRun(seconds=1000.0, guests=100)
     for step in range(100):
-        book.at(step / 10, a=step % 7)
-    assert len(book.recorder.moments()) == 11
+        run.at(step / 10, a=step % 7)
+    assert len(run.recorder.moments()) == 11
 
 
 def test_convergence_counts_from_the_last_coming() -> None:
-    book = Book()
-    book.at(0.0, a=36)
-    book.now_s = 10.0
-    book.recorder.presence_changed("b", gone=False)
-    book.at(10.5, a=18, b=18)
-    book.at(12.0, a=25, b=11)
-    book.at(14.0, a=26, b=10)
-    book.at(15.0, a=27, b=9)
+    run = RecordedRun()
+    run.at(0.0, a=36)
+    run.now_s = 10.0
+    run.recorder.presence_changed("b", gone=False)
+    run.at(10.5, a=18, b=18)
+    run.at(12.0, a=25, b=11)
+    run.at(14.0, a=26, b=10)
+    run.at(15.0, a=27, b=9)
     # 26:10 is within one CPU of 27:9, and 25:11 is not.
-    assert book.recorder.converged_s(["a", "b"], 100.0) == pytest.approx(4.0)
-    assert book.recorder.converged_s(["a"], 100.0) == pytest.approx(4.0)
-    book.at(95.0, a=20, b=16)
-    assert book.recorder.converged_s(["a", "b"], 100.0) is None
-    wide = Book(chunk=4)
+    assert run.recorder.converged_s(["a", "b"], 100.0) == pytest.approx(4.0)
+    assert run.recorder.converged_s(["a"], 100.0) == pytest.approx(4.0)
+    run.at(95.0, a=20, b=16)
+    assert run.recorder.converged_s(["a", "b"], 100.0) is None
+    wide = RecordedRun(chunk=4)
     wide.at(10.0, a=32)
     wide.at(20.0, a=36)
     assert wide.recorder.converged_s(["a"], 100.0) == pytest.approx(10.0)
 
 
 def test_nothing_changes_where_nothing_has_to() -> None:
-    book = Book()
-    book.at(0.0, a=8)
-    book.now_s = 5.0
-    book.recorder.presence_changed("b", gone=True)
-    assert book.recorder.converged_s(["a"], 100.0) == 0.0
+    run = RecordedRun()
+    run.at(0.0, a=8)
+    run.now_s = 5.0
+    run.recorder.presence_changed("b", gone=True)
+    assert run.recorder.converged_s(["a"], 100.0) == 0.0
 
 
 def test_refusals_and_errors_are_violations_once() -> None:
-    recorder = Book().recorder
+    recorder = RecordedRun().recorder
     for _ in range(2):
         recorder.record(Kind.REFUSED, "a", why="no")
     recorder.record(Kind.ALLOCATION, "a", after="0-3", why="so")
@@ -105,7 +105,7 @@ def test_refusals_and_errors_are_violations_once() -> None:
 
 def found(pins: dict[str, set[int]], claims: dict[str, set[int]], sharing: frozenset[str] = frozenset()) -> list[str]:
     """The broken laws that are found for domains with one vCPU each, none of which is moving. The pool is 0 to 3."""
-    recorder = Book().recorder
+    recorder = RecordedRun().recorder
 
     async def main() -> None:
         host = SimulatedHost(host_cpus(Host(pcpus=6)), on_rates=lambda key: None, clock=asyncio.get_running_loop().time)

@@ -100,7 +100,7 @@ class _Planner:
         order = self.order()
         while order is None:
             # Parking one domain of the circle ends that circle. Each domain is parked at most once, so the loop ends.
-            self.park(self.in_circle())
+            self.park(self.in_cycle())
             order = self.order()
         shrinks = tuple(
             Shrink(name, self.between[name], self.target[name])
@@ -176,7 +176,7 @@ class _Planner:
             left = [name for name in left if name not in done]
         return list(done)
 
-    def in_circle(self) -> str:
+    def in_cycle(self) -> str:
         """The first domain, by name, of a circle of blockers."""
         blockers = self.blockers()
         # Remove all domains that are not blocked. Each remaining one is in a circle or blocked by one: walk into it.

@@ -47,7 +47,7 @@ class CpuTime:
         self._groups: dict[DomainKey, list[Group]] = {}
         self._rates: dict[DomainKey, dict[int, float]] = {}
         self._used_s: dict[DomainKey, dict[int, float]] = {}
-        self._booked_s: dict[DomainKey, float] = {}
+        self._accounted_s: dict[DomainKey, float] = {}
         self._places: dict[DomainKey, tuple[frozenset[int], ...]] = {}  # the pins of a domain's groups
         self._users: dict[frozenset[int], set[DomainKey]] = {}  # by place
         self._on_cpu: dict[int, set[frozenset[int]]] = {}  # the places that a pCPU is part of
@@ -55,18 +55,18 @@ class CpuTime:
 
     def add(self, key: DomainKey, now_s: float) -> dict[int, float]:
         """A domain begins. The dictionary that is returned holds the seconds that each vCPU has used when booked."""
-        self._booked_s[key] = now_s
+        self._accounted_s[key] = now_s
         return self._used_s.setdefault(key, {})
 
     def rates(self, key: DomainKey) -> Mapping[int, float]:
         """CPUs that each vCPU of the domain uses; a vCPU that uses none may be absent."""
         return self._rates.get(key, {})
 
-    def book(self, keys: Iterable[DomainKey], now_s: float) -> None:
+    def account(self, keys: Iterable[DomainKey], now_s: float) -> None:
         """Adds what was used up to *now_s* to the seconds used."""
         for key in keys:
-            passed_s = now_s - self._booked_s[key]
-            self._booked_s[key] = now_s
+            passed_s = now_s - self._accounted_s[key]
+            self._accounted_s[key] = now_s
             if passed_s > 0.0:
                 used_s = self._used_s[key]
                 for vcpu, rate in self.rates(key).items():
@@ -110,12 +110,12 @@ class CpuTime:
             if key not in done:
                 component = self._component(key)
                 done |= component
-                self.book(component, now_s)
+                self.account(component, now_s)
                 if not moved.isdisjoint(component):
                     self._share_out(sorted(component))
         ended = [key for key, those in groups.items() if those is None]
         for key in ended:
-            for of_domain in (self._rates, self._used_s, self._booked_s):
+            for of_domain in (self._rates, self._used_s, self._accounted_s):
                 of_domain.pop(key, None)
         return sorted(done.difference(ended))
 
@@ -124,7 +124,7 @@ class CpuTime:
         known = self._groups.pop(key, None)
         if groups is not None:
             self._groups[key] = groups
-            if known is not None and _wishes(groups) == _wishes(known):
+            if known is not None and _requests(groups) == _requests(known):
                 return False
         for place in self._places.pop(key, ()):
             users = self._users[place]
@@ -181,7 +181,7 @@ class CpuTime:
                 self._rates.setdefault(key, {}).update({vcpu: each * one for vcpu, one in group.wanted.items()})
 
 
-def _wishes(groups: list[Group]) -> list[tuple[frozenset[int], float, dict[int, float]]]:
+def _requests(groups: list[Group]) -> list[tuple[frozenset[int], float, dict[int, float]]]:
     return [(group.pins, group.weight, group.wanted) for group in groups]
 
 

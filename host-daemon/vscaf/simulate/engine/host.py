@@ -218,7 +218,7 @@ class SimulatedHost:
         """All active domains, by name."""
         await self._called("observe", None)
         self.settle()
-        self._cpu_time.book(self.domains, self._clock())
+        self._cpu_time.account(self.domains, self._clock())
         return tuple(
             DomainSeen(
                 key=domain.key,
