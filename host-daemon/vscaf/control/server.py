@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS_OF_A_USER = 32
 CONNECTIONS_OF_STRANGERS = 8
-STRANGER_S = 2.0  # how long a connection without any access lasts: long enough for the refusal
+REFUSED_CONNECTION_S = 2.0  # how long a connection without any access lasts: long enough for the refusal
 GRACE_S = 2.0  # for answers that are under way when the server stops
 STATUS_KEPT_S = 0.25  # requests within this time get the same status, so that they cost the daemon little
 
@@ -156,7 +156,7 @@ class ControlServer:
     def _admit(self, transport: asyncio.BaseTransport) -> Admission:
         peer = peer_of(transport.get_extra_info("socket"))
         if self._rules.of(peer) is Access.NONE:
-            return Admission("strangers", CONNECTIONS_OF_STRANGERS, STRANGER_S)
+            return Admission("strangers", CONNECTIONS_OF_STRANGERS, REFUSED_CONNECTION_S)
         return Admission(peer.uid, CONNECTIONS_OF_A_USER)
 
     @web.middleware

@@ -43,7 +43,7 @@ from vscaf.values import DomainKey, HostCpus
 
 log = logging.getLogger(__name__)
 
-HEARING_S = 1.0  # how long the first decision waits for agents that have not reported yet
+FIRST_REPORT_WAIT_S = 1.0  # how long the first decision waits for agents that have not reported yet
 LOOK_GAP_S = 0.02  # least time between looks, however many guests have news
 IDLE_S = 60.0  # the longest wait of the loop
 STEPS_MOST = 8  # rounds of steps in one turn of the loop; further ones wait for the next turn
@@ -302,7 +302,7 @@ class Daemon:
 
     def _waiting_for_agents(self) -> bool:
         """Whether the daemon has just started and still waits for an agent or for a domain's first vCPU time."""
-        if clock.now_s() - self._started_s > HEARING_S:
+        if clock.now_s() - self._started_s > FIRST_REPORT_WAIT_S:
             return False
         return any(
             domain.adopting

@@ -18,7 +18,7 @@ from vscaf.values import DomainSeen
 
 log = logging.getLogger(__name__)
 
-HEARING_S = 2.0  # how long to wait for an agent: without its answer the guest's CPUs stay as they are
+AGENT_TIMEOUT_S = 2.0  # how long to wait for an agent: without its answer the guest's CPUs stay as they are
 GUEST_DEADLINE_S = 2.0
 
 
@@ -107,7 +107,7 @@ async def _give_back(
     try:
         if await domain.adopt(entry, departed, pool) is None:
             return False
-        await domain.session.reconnect(domain.seen, HEARING_S)
+        await domain.session.reconnect(domain.seen, AGENT_TIMEOUT_S)
         await domain.give_back(GUEST_DEADLINE_S)
         return True
     finally:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from vscaf_lab.sampler import Sample
 from vscaf_lab.separation import Window, rounds
 
-RIGHT_ROUNDS = 30  # of samples, in a row: then everything is right again and stays right
+RECOVERED_ROUNDS = 30  # of samples, in a row: then everything is right again and stays right
 QUIET_S = 6.0  # the usual time for that, for planning
 SETTLED_ROUNDS = 10  # of samples without a change: orders from before a part went away have arrived
 BUSY_WINDOW_S = 1.0
 COMPUTES_CPUS = 0.1  # used over that window: less is the idle ticks of a guest
-GOES_ON_S = 0.1  # CPU time: a program that has used this since a burst has survived it
+SURVIVED_CPU_S = 0.1  # CPU time: a program that has used this since a burst has survived it
 
 DAEMON, LIBVIRTD, VIRTLOGD = "daemon", "libvirtd", "virtlogd"
 OF_THE_HOST = tuple((part, kind) for part in (DAEMON, LIBVIRTD, VIRTLOGD) for kind in ("kill", "stop"))
@@ -156,14 +156,14 @@ def faults(moment: Moment, law: Law, programs: Iterable[str]) -> list[str]:
 
 
 def not_right(quiet: Sequence[Moment], law: Law, programs: Iterable[str]) -> list[str]:
-    """Why not everything is right again after a burst: something was wrong in one of the last RIGHT_ROUNDS moments of
-    *quiet*, or a program has not gone on in *quiet*. Empty: everything is right."""
-    if len(quiet) < RIGHT_ROUNDS:
+    """Why not everything is right again after a burst: something was wrong in one of the last RECOVERED_ROUNDS moments
+    of *quiet*, or a program has not gone on in *quiet*. Empty: everything is right."""
+    if len(quiet) < RECOVERED_ROUNDS:
         return ["too few looks"]
     names = sorted(programs)
     first, last = quiet[0].used_s, quiet[-1].used_s
-    still = [name for name in names if last.get(name, 0.0) - first.get(name, 0.0) < GOES_ON_S]
-    wrong = {fault: None for moment in quiet[-RIGHT_ROUNDS:] for fault in faults(moment, law, names)}
+    still = [name for name in names if last.get(name, 0.0) - first.get(name, 0.0) < SURVIVED_CPU_S]
+    wrong = {fault: None for moment in quiet[-RECOVERED_ROUNDS:] for fault in faults(moment, law, names)}
     return [*wrong, *(f"{name} does not go on" for name in still)]
 
 

@@ -55,7 +55,7 @@ PROGRAM = "cg.W"
 RUNS = "/tmp/runs"
 INTERVAL_S = 0.05
 PATIENCE_S = HANG_S  # for actions that must succeed at some time: a restart, a plug
-RIGHT_PATIENCE_S = 300.0  # for everything to be right again after a burst; takes some seconds on an idle machine
+RECOVERY_TIMEOUT_S = 300.0  # for everything to be right again after a burst; takes some seconds on an idle machine
 BOOT_PATIENCE_S = 300.0  # emulated vCPUs that boot on one pCPU while others compute are slow
 RETRY_S = 0.05
 WARM_UP_S = 3.0  # after a program's start: it loads, and its guest asks for CPUs
@@ -212,7 +212,7 @@ class Storm:
         end_s = max(ended_s, default=time.monotonic())
         first = bisect.bisect_left(self._moments, end_s, key=lambda one: one.at_s)
         with contextlib.suppress(TimeoutError):  # the judge reports what is wrong
-            until(lambda: self.errors or not self._not_right(first), hang_s=RIGHT_PATIENCE_S)
+            until(lambda: self.errors or not self._not_right(first), hang_s=RECOVERY_TIMEOUT_S)
         return Burst(number, begin_s, end_s, time.monotonic())
 
     def _happen(self, failure: Failure) -> Callable[[], None]:
