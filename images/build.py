@@ -63,10 +63,10 @@ def shared_libraries(programs: list[Path]) -> dict[str, Path]:
     """The shared libraries and the loader that these ELF objects need, recursively: path in the guest -> file."""
     libraries: dict[str, Path] = {}
     for line in run(["ldd", *map(str, programs)], "are all of them for this machine?").splitlines():
-        words = line.split()
+        fields = line.split()
         if line.startswith("\t") and "not found" in line:
-            raise ImageError(f"{words[0]} is needed in the guest, but not on this machine: install its package")
-        path = words[2] if "=>" in words and len(words) > 2 else words[0] if words else ""
+            raise ImageError(f"{fields[0]} is needed in the guest, but not on this machine: install its package")
+        path = fields[2] if "=>" in fields and len(fields) > 2 else fields[0] if fields else ""
         if line.startswith("\t") and path.startswith("/"):
             libraries[path] = Path(path).resolve()
     return libraries

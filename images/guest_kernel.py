@@ -54,11 +54,13 @@ def distribution() -> str:
     Raises ImageError on other distributions.
     """
     fields = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    words = [fields.get(key, "").strip('"') for key in ("ID", "ID_LIKE")]
-    for word in " ".join(words).split():
+    identifiers = [fields.get(key, "").strip('"') for key in ("ID", "ID_LIKE")]
+    for word in " ".join(identifiers).split():
         if word in KERNEL_PACKAGES:
             return word
-    raise ImageError(f"the distribution is {words[0] or 'unknown'}: it must be Debian or Ubuntu (see KERNEL_PACKAGES)")
+    raise ImageError(
+        f"the distribution is {identifiers[0] or 'unknown'}: it must be Debian or Ubuntu (see KERNEL_PACKAGES)"
+    )
 
 
 def kernel_packages() -> list[str]:

@@ -23,7 +23,7 @@ MOST_FIELDS = 16
 MOST_CHARACTERS = 500
 MOST_KINDS = 64
 _NO_NAME = re.compile(r"[^a-z0-9_]")
-_BARE = re.compile(r"[\w.,:+/%@()-]+", re.ASCII)
+_UNQUOTED = re.compile(r"[\w.,:+/%@()-]+", re.ASCII)
 
 
 class Kind(StrEnum):
@@ -212,4 +212,4 @@ def _scalar(value: object) -> Scalar:
 def _value(value: Scalar) -> str:
     if isinstance(value, bool) or not isinstance(value, str):
         return json.dumps(value)
-    return value if _BARE.fullmatch(value) else json.dumps(value)
+    return value if _UNQUOTED.fullmatch(value) else json.dumps(value)

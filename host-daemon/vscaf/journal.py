@@ -156,12 +156,12 @@ class Lock:
         self._file = self._opened()
         while not self._taken():
             self._file.seek(0)
-            other = self._file.read()  # empty: the holder has not written it yet
+            lock_holder = self._file.read()  # empty: the holder has not written it yet
             removed = not self._is_there()
             self._file.close()
             if not removed:
-                if other == DAEMON or time.monotonic() > end_s:
-                    raise UsageError(f"{subject}: another vscaf {other or DAEMON} uses it: stop that one first")
+                if lock_holder == DAEMON or time.monotonic() > end_s:
+                    raise UsageError(f"{subject}: another vscaf {lock_holder or DAEMON} uses it: stop that one first")
                 time.sleep(LOCK_GAP_S)
             self._file = self._opened()
         self._file.truncate(0)
@@ -287,13 +287,13 @@ class Journal:
                 raise
             self.entries = dict(entries)
 
-    def leave_alone(self, one: LeftAlone | None, uuid: str) -> None:
+    def leave_alone(self, entry: LeftAlone | None, uuid: str) -> None:
         """Writes to disk that a domain must not be managed, or (None) that it may be. OSError as write()."""
         with self._writing:
             before = dict(self.left_alone)
             self.left_alone.pop(uuid, None)
-            if one is not None:
-                self.left_alone[uuid] = one
+            if entry is not None:
+                self.left_alone[uuid] = entry
             try:
                 self._replace(self.entries)
             except OSError:

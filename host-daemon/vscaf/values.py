@@ -156,11 +156,11 @@ class PlugOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plugged:
-    """The result of a plug or unplug. `vcpus` was read again after it. `words`: libvirt's message, empty if none."""
+    """The result of a plug or unplug. `vcpus` was read again after it. `message`: libvirt's message, empty if none."""
 
     outcome: PlugOutcome
     vcpus: int
-    words: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

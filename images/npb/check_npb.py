@@ -80,8 +80,8 @@ def check_right(program: str) -> None:
         fields = block(done.stdout)
         assert fields["Verification"] == "SUCCESSFUL" and fields["Total threads"] == threads, fields
         assert fields["Class"] == class_name, fields
-        told = re.search(r"^ Number of available threads: +(\d+)$", done.stdout, re.MULTILINE)
-        assert told is not None and told[1] == threads, done.stdout
+        threads_line = re.search(r"^ Number of available threads: +(\d+)$", done.stdout, re.MULTILINE)
+        assert threads_line is not None and threads_line[1] == threads, done.stdout
         results.add("\n".join(result_lines(done.stdout)))
     assert len(results) == 1, f"the result depends on the team: {results}"
 

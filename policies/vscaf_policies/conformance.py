@@ -55,14 +55,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Outcome:
     """What a policy did, as values that can be compared later.
 
-    kind: answer, nothing (None), wrong (not a valid answer), refused (PolicyError) or raised. words: what was wrong.
+    kind: answer, nothing (None), wrong (not a valid answer), refused (PolicyError) or raised. message: what was wrong.
     """
 
     kind: str
-    words: str = ""
+    message: str = ""
     cpus: Mapping[str, int] = field(default_factory=dict)
     queued: frozenset[str] = frozenset()
     suspended: frozenset[str] = frozenset()
@@ -70,14 +70,14 @@ class Said:
     def __str__(self) -> str:
         """Text for people; long answers are cut."""
         if self.kind != "answer":
-            return self.words or "None"
+            return self.message or "None"
         shown = sorted(self.cpus.items())
         text = ", ".join(f"{name}: {cpus}" for name, cpus in shown[:6]) + (", ..." if len(shown) > 6 else "")
         waiting = sorted(self.queued | self.suspended)[:6]
         return "{" + text + "}" + (f" while {', '.join(waiting)} wait" if waiting else "")
 
 
-Fault = Callable[[PoolState, Said], str]
+Fault = Callable[[PoolState, Outcome], str]
 """Arguments: a state and the policy's result for it. Result: what is wrong with that, as text; empty: nothing."""
 
 
@@ -101,14 +101,14 @@ def check_policy(
     return _Trial(policy, options, states=states, seed=seed, delay_s=delay_s, sizes=sizes).findings()
 
 
-def ask(policy: Policy, state: PoolState, options: Options) -> Said:
+def ask(policy: Policy, state: PoolState, options: Options) -> Outcome:
     """What the policy does with the state: its answer, or what it raised."""
     try:
-        return _taken_apart(policy(state, options))
+        return _outcome_of(policy(state, options))
     except PolicyError as error:
-        return Said("refused", f"PolicyError: {_one_line(error)}")
+        return Outcome("refused", f"PolicyError: {_one_line(error)}")
     except (Exception, SystemExit) as error:  # noqa: BLE001  a user's policy may raise anything
-        return Said("raised", f"{type(error).__name__}: {_one_line(error)}")
+        return Outcome("raised", f"{type(error).__name__}: {_one_line(error)}")
 
 
 class _Trial:
@@ -125,7 +125,7 @@ class _Trial:
         self._policy = policy
         self._options = options
         self._states = sorted(states, key=lambda state: len(state.domains))  # so the first that fails is small
-        self._first: list[Said] = []
+        self._first: list[Outcome] = []
         self._seed = seed
         self._delay_s = delay_s
         self._sizes = sizes
@@ -138,18 +138,18 @@ class _Trial:
         except DidNotReturn as error:
             state, options = self._asking
             smallest = shrink(state, self._hangs, seconds=10.0)
-            words = f"{error}: in the daemon it would stop everything forever"
-            self._note("returns", Verdict.FAILED, words, as_python(smallest, options))
+            message = f"{error}: in the daemon it would stop everything forever"
+            self._note("returns", Verdict.FAILED, message, as_python(smallest, options))
         else:
             self._note("returns", Verdict.PASSED, "every call")
         return tuple(self._found)
 
     def _all_checks(self) -> None:
-        said = self._ask(NO_DOMAIN)
-        if said.kind not in ("answer", "nothing"):
-            hint = "give it options that it takes" if said.kind == "refused" else "return an empty answer"
-            words = f"for a pool without domains, with which vscaf tries it first, it gives: {said}; {hint}"
-            self._note("options", Verdict.FAILED, words)
+        outcome = self._ask(NO_DOMAIN)
+        if outcome.kind not in ("answer", "nothing"):
+            hint = "give it options that it takes" if outcome.kind == "refused" else "return an empty answer"
+            message = f"for a pool without domains, with which vscaf tries it first, it gives: {outcome}; {hint}"
+            self._note("options", Verdict.FAILED, message)
             return  # there is nothing else to try
         self._note("options", Verdict.PASSED, "taken")
         self._unknown_option()
@@ -158,22 +158,22 @@ class _Trial:
         self._try("raises", _what_it_raises, "nothing on any state")
         self._try("refuses", _what_it_refuses, "no state", Verdict.NOTED)
         self._leave_out("raised", "refused")
-        nothing = {said.kind for said in self._first} == {"nothing"}
+        nothing = {outcome.kind for outcome in self._first} == {"nothing"}
         self._try("answer", _wrong_answer, "always None: it changes nothing" if nothing else "CPUs by name")
         self._leave_out("wrong")
         if not self._try("arguments", self._arguments_changed, "left as they are"):
             return  # the policy has changed the states, so the other checks would prove nothing
         # A policy with several answers to one question would fail the next checks for the same reason.
-        if self._try("repeated", self._changes_its_mind, "the same answer twice, and for a copy"):
+        if self._try("repeated", self._not_repeatable, "the same answer twice, and for a copy"):
             self._try("order-of-domains", self._depends_on_order, "does not matter")
             self._time_and_order_of_calls()
         self._try("bounds", _outside_bounds, "within bounds and pool by itself", Verdict.NOTED)
-        self._how_long()
+        self._time_decisions()
 
-    def _note(self, check: str, verdict: Verdict, words: str, example: str = "") -> None:
-        self._found.append(Finding(check, verdict, words, example))
+    def _note(self, check: str, verdict: Verdict, message: str, example: str = "") -> None:
+        self._found.append(Finding(check, verdict, message, example))
 
-    def _ask(self, state: PoolState, options: Options | None = None) -> Said:
+    def _ask(self, state: PoolState, options: Options | None = None) -> Outcome:
         self._asking = (state, deepcopy(dict(self._options)) if options is None else options)
         return ask(self._policy, *self._asking)
 
@@ -186,12 +186,12 @@ class _Trial:
 
     def _try(self, check: str, fault: Fault, good: str, bad: Verdict = Verdict.FAILED) -> bool:
         """Note the first state with a fault, made smaller. Returns whether there was no fault."""
-        for state, said in zip(self._states, self._first, strict=True):
-            words = fault(state, said)
-            if words:
-                smallest = self._smallest(state, fault, _hint(words))
-                words = fault(smallest, self._ask(smallest)) or words
-                self._note(check, bad, words, as_python(smallest, self._options))
+        for state, outcome in zip(self._states, self._first, strict=True):
+            message = fault(state, outcome)
+            if message:
+                smallest = self._smallest(state, fault, _hint(message))
+                message = fault(smallest, self._ask(smallest)) or message
+                self._note(check, bad, message, as_python(smallest, self._options))
                 return False
         self._note(check, Verdict.PASSED, good if self._states else "not tried: there is no usable answer")
         return True
@@ -201,44 +201,48 @@ class _Trial:
 
     def _leave_out(self, *kinds: str) -> None:
         """No longer use the states whose result is of one of these kinds."""
-        kept = [(state, said) for state, said in zip(self._states, self._first, strict=True) if said.kind not in kinds]
-        self._states, self._first = [state for state, _ in kept], [said for _, said in kept]
+        kept = [
+            (state, outcome)
+            for state, outcome in zip(self._states, self._first, strict=True)
+            if outcome.kind not in kinds
+        ]
+        self._states, self._first = [state for state, _ in kept], [outcome for _, outcome in kept]
 
     def _unknown_option(self) -> None:
-        said = self._ask(NO_DOMAIN, {**self._options, UNKNOWN_OPTION: 1})
+        outcome = self._ask(NO_DOMAIN, {**self._options, UNKNOWN_OPTION: 1})
         hint = "raise PolicyError (refuse_unknown_options does), so that a misspelt option is noticed"
-        if said.kind == "refused" and UNKNOWN_OPTION in said.words:
+        if outcome.kind == "refused" and UNKNOWN_OPTION in outcome.message:
             self._note("unknown-option", Verdict.PASSED, "refused by name")
-        elif said.kind == "refused":
-            self._note("unknown-option", Verdict.NOTED, f"refused, but not by name ({said.words}): name it")
+        elif outcome.kind == "refused":
+            self._note("unknown-option", Verdict.NOTED, f"refused, but not by name ({outcome.message}): name it")
         else:
-            did = "is accepted without a word" if said.kind in ("answer", "nothing") else f"gives {said}"
+            did = "is accepted without a word" if outcome.kind in ("answer", "nothing") else f"gives {outcome}"
             self._note("unknown-option", Verdict.FAILED, f"an unknown option {did}: {hint}")
 
     def _explores(self) -> None:
         explores = getattr(self._policy, "explores", False)
         if isinstance(explores, bool):
-            words = "vscaf may vary its allocations a little" if explores else "vscaf gives what it says"
-            self._note("explores", Verdict.PASSED, words)
+            message = "vscaf may vary its allocations a little" if explores else "vscaf gives what it says"
+            self._note("explores", Verdict.PASSED, message)
         else:
-            words = f"its attribute `explores` is {explores!r}: use the decorator `exploring`, or leave it out"
-            self._note("explores", Verdict.FAILED, words)
+            message = f"its attribute `explores` is {explores!r}: use the decorator `exploring`, or leave it out"
+            self._note("explores", Verdict.FAILED, message)
 
-    def _arguments_changed(self, state: PoolState, said: Said) -> str:
+    def _arguments_changed(self, state: PoolState, outcome: Outcome) -> str:
         given, options = deepcopy(state), deepcopy(dict(self._options))
         self._ask(given, options)
         if options != self._options:
             return f"it changes its options to {options!r}: work on a copy"
         return "" if given == state else "it changes the pool that it gets: work on a copy"
 
-    def _changes_its_mind(self, state: PoolState, said: Said) -> str:
+    def _not_repeatable(self, state: PoolState, outcome: Outcome) -> str:
         first, second = self._ask(state), self._ask(state)
         if first != second:
             return f"called twice, it says {first}, then {second}: make it a pure function"
         third = self._ask(deepcopy(state))
         return "" if second == third else f"it says {second}, but {third} of an equal copy: compare values, not objects"
 
-    def _depends_on_order(self, state: PoolState, said: Said) -> str:
+    def _depends_on_order(self, state: PoolState, outcome: Outcome) -> str:
         by_name = tuple(sorted(state.domains, key=lambda domain: domain.name))
         first = self._ask(replace(state, domains=by_name))
         shuffled = list(by_name)
@@ -262,16 +266,16 @@ class _Trial:
             hint = "it depends on what it was asked before; keep nothing from call to call"
             self._same("order-of-calls", before, backwards, "does not matter", hint)
 
-    def _same(self, check: str, before: list[Said], after: list[Said], good: str, hint: str) -> bool:
+    def _same(self, check: str, before: list[Outcome], after: list[Outcome], good: str, hint: str) -> bool:
         for state, one, other in zip(self._states, before, after, strict=True):
             if one != other:
-                words = f"it says {one}, and at another time {other}: {hint}"
-                self._note(check, Verdict.FAILED, words, as_python(state, self._options))
+                message = f"it says {one}, and at another time {other}: {hint}"
+                self._note(check, Verdict.FAILED, message, as_python(state, self._options))
                 return False
         self._note(check, Verdict.PASSED, good)
         return True
 
-    def _how_long(self) -> None:
+    def _time_decisions(self) -> None:
         """The median over pools that are new to the policy, so that a cache does not help it."""
         times = {}
         self._ask(sized_pool(self._sizes[0], self._seed - 1))
@@ -285,10 +289,10 @@ class _Trial:
                 if taken_s[0] > 20 * SLOW_S:
                     break  # clearly slow: two more measurements would tell nothing new
             times[size] = median(taken_s)
-        words = ", ".join(f"{_milliseconds(seconds)} for {size} domains" for size, seconds in times.items())
+        message = ", ".join(f"{_milliseconds(seconds)} for {size} domains" for size, seconds in times.items())
         if max(times.values()) > SLOW_S:
-            words += f": above {1000 * SLOW_S:g} ms it delays the daemon"
-        self._note("time", Verdict.SLOW if max(times.values()) > SLOW_S else Verdict.PASSED, words)
+            message += f": above {1000 * SLOW_S:g} ms it delays the daemon"
+        self._note("time", Verdict.SLOW if max(times.values()) > SLOW_S else Verdict.PASSED, message)
 
 
 def _milliseconds(seconds: float) -> str:
@@ -299,9 +303,9 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _hint(words: str) -> str:
+def _hint(message: str) -> str:
     """The text after the last colon, which is the same for the same fault in another state."""
-    return words.rpartition(": ")[2]
+    return message.rpartition(": ")[2]
 
 
 def _alike(domains: Sequence[DomainState]) -> bool:
@@ -309,56 +313,56 @@ def _alike(domains: Sequence[DomainState]) -> bool:
     return len({replace(domain, name="") for domain in domains}) < len(domains)
 
 
-def _taken_apart(answer: object) -> Said:
+def _outcome_of(answer: object) -> Outcome:
     if answer is None:
-        return Said("nothing")
+        return Outcome("nothing")
     whole = answer if isinstance(answer, Answer) else Answer(cast(Mapping[str, int], answer))
     answer, queued, suspended = whole.cpus, whole.queued, whole.suspended
     if inspect.iscoroutine(answer):
         answer.close()
-        return Said("wrong", "it returns a coroutine: write def, not async def")
+        return Outcome("wrong", "it returns a coroutine: write def, not async def")
     if not isinstance(answer, Mapping):
-        return Said("wrong", f"it returns {type(answer).__name__}: return CPUs by domain name, an Answer, or None")
+        return Outcome("wrong", f"it returns {type(answer).__name__}: return CPUs by domain name, an Answer, or None")
     if not isinstance(queued, Set) or not isinstance(suspended, Set):
-        return Said("wrong", "its queued or suspended is no set: give Answer frozensets of names")
+        return Outcome("wrong", "its queued or suspended is no set: give Answer frozensets of names")
     for name, cpus in answer.items():
         if not isinstance(name, str):
-            return Said("wrong", f"it names {name!r} ({type(name).__name__}): name domains by their names")
+            return Outcome("wrong", f"it names {name!r} ({type(name).__name__}): name domains by their names")
         if type(cpus) is not int or cpus < 0:
             of_type = "" if type(cpus) is int else f" ({type(cpus).__name__})"
-            return Said("wrong", f"it gives {name} {cpus!r}{of_type} CPUs: give whole numbers >= 0, made with int()")
-    return Said("answer", "", dict(answer), frozenset(queued), frozenset(suspended))
+            return Outcome("wrong", f"it gives {name} {cpus!r}{of_type} CPUs: give whole numbers >= 0, made with int()")
+    return Outcome("answer", "", dict(answer), frozenset(queued), frozenset(suspended))
 
 
 _STANDSTILL = "vscaf then leaves all allocations as they are, even if domains come or go"
 
 
-def _what_it_raises(state: PoolState, said: Said) -> str:
-    return f"{said.words}: {_STANDSTILL}" if said.kind == "raised" else ""
+def _what_it_raises(state: PoolState, outcome: Outcome) -> str:
+    return f"{outcome.message}: {_STANDSTILL}" if outcome.kind == "raised" else ""
 
 
-def _what_it_refuses(state: PoolState, said: Said) -> str:
-    return f"{said.words}: {_STANDSTILL}; PolicyError is for options" if said.kind == "refused" else ""
+def _what_it_refuses(state: PoolState, outcome: Outcome) -> str:
+    return f"{outcome.message}: {_STANDSTILL}; PolicyError is for options" if outcome.kind == "refused" else ""
 
 
-def _wrong_answer(state: PoolState, said: Said) -> str:
-    if said.kind == "wrong":
-        return said.words
+def _wrong_answer(state: PoolState, outcome: Outcome) -> str:
+    if outcome.kind == "wrong":
+        return outcome.message
     may_rest = {domain.name: domain.may_rest for domain in state.domains}
-    for what, names in (("gives CPUs to", said.cpus), ("queues", said.queued), ("suspends", said.suspended)):
+    for verb, names in (("gives CPUs to", outcome.cpus), ("queues", outcome.queued), ("suspends", outcome.suspended)):
         strangers = sorted(repr(name) for name in names if name not in may_rest)
         if strangers:
-            return f"it {what} {strangers[0]}, which is not in the pool: name only domains of the pool"
-    kept = sorted(name for name in said.queued if not may_rest[name])
+            return f"it {verb} {strangers[0]}, which is not in the pool: name only domains of the pool"
+    kept = sorted(name for name in outcome.queued if not may_rest[name])
     return f"it queues {kept[0]}, which may not rest: give it CPUs, or suspend it" if kept else ""
 
 
-def _outside_bounds(state: PoolState, said: Said) -> str:
+def _outside_bounds(state: PoolState, outcome: Outcome) -> str:
     """How vscaf would correct the answer. Queued, suspended and resting domains do not count: they get no CPUs."""
-    if said.kind != "answer":
+    if outcome.kind != "answer":
         return ""
-    counted = [one for one in state.domains if competes(one) and one.name not in said.queued | said.suspended]
-    given = {domain.name: said.cpus.get(domain.name, domain.allocation) for domain in counted}
+    counted = [one for one in state.domains if competes(one) and one.name not in outcome.queued | outcome.suspended]
+    given = {domain.name: outcome.cpus.get(domain.name, domain.allocation) for domain in counted}
     whole = state.cpus // state.chunk * state.chunk
     if sum(given.values()) > whole:
         return f"it gives {sum(given.values())} CPUs of {whole}: vscaf cuts that down in the ratio of the answer"

@@ -149,11 +149,11 @@ def _with_steps(points: Sequence[UsablePoint], expected: Numbers, cpus: NDArray[
     near = [one for one in points if one.cpus <= len(mean)]
     if not near:
         return expected
-    at, said = np.array([one.cpus for one in near]), np.array([one.speedup for one in near])
-    error = np.minimum(np.array([one.standard_error for one in near]), MOST_ERROR * said) / said
+    at, speedups = np.array([one.cpus for one in near]), np.array([one.speedup for one in near])
+    error = np.minimum(np.array([one.standard_error for one in near]), MOST_ERROR * speedups) / speedups
     where = np.log(at)
     among = STEPS**2 * np.exp(-np.abs(where[:, None] - where) / STEPS_ALIKE)
-    gains = np.linalg.solve(among + np.diag(error**2), np.log(said / mean[at - 1]))
+    gains = np.linalg.solve(among + np.diag(error**2), np.log(speedups / mean[at - 1]))
     towards = STEPS**2 * np.exp(-np.abs(np.log(cpus)[:, None] - where) / STEPS_ALIKE)
     drawn: Numbers = expected * np.exp(towards @ gains)
     return drawn

@@ -32,17 +32,17 @@ def gang(pool: PoolState, options: Options) -> Answer:
     Raises PolicyError for a slice_s that is not a number >= 0.1, and for another option.
     """
     slice_s = _slice_s(options)
-    chunk, room = pool.chunk, pool.cpus // pool.chunk
+    chunk, pool_chunks = pool.chunk, pool.cpus // pool.chunk
     competing = sorted((domain for domain in pool.domains if competes(domain)), key=lambda one: one.name)
     fixed = [domain for domain in competing if not domain.may_rest]
     kept = sum(smallest(domain, chunk) // chunk for domain in fixed)
-    free = max(1, room - kept)
+    free = max(1, pool_chunks - kept)
     sizes = {one.name: min(free, largest(one, chunk) // chunk) for one in competing if one.may_rest}
     gangs = _packed(sizes, free)
     cpus = {domain.name: 0 for domain in pool.domains}
     running = gangs[math.floor(pool.time_s / slice_s) % len(gangs)] if gangs else ()
     cpus.update({name: sizes[name] * chunk for name in running})
-    left = (room - sum(sizes[name] for name in running)) * chunk
+    left = (pool_chunks - sum(sizes[name] for name in running)) * chunk
     cpus.update(_shared(fixed, left, chunk))
     return Answer(cpus, suspended=frozenset(sizes) - frozenset(running))
 

@@ -47,9 +47,8 @@ def _pool(random: Random, cpus: int, chunk: int, count: int, kinds: tuple["Kind"
     names = [f"vm-{number:02d}" for number in range(count)]
     random.shuffle(names)
     chunks = cpus // chunk
-    room = min(
-        cpus, 4 * -(-cpus // max(1, count))
-    )  # the most that a domain can use: few of a thousand use the whole pool
+    # The most that a domain can use: few of a thousand use the whole pool.
+    capacity = min(cpus, 4 * -(-cpus // max(1, count)))
     domains = []
     left = chunks
     for number, name in enumerate(names):
@@ -57,16 +56,16 @@ def _pool(random: Random, cpus: int, chunk: int, count: int, kinds: tuple["Kind"
         left -= present
         values: Changes = {
             "minimum": 1,
-            "maximum": room,
+            "maximum": capacity,
             "weight": 1.0,
-            "demand": room,
+            "demand": capacity,
             "allocation": present * chunk,
             "may_rest": True,
             "scaf_weight": round(random.uniform(0.1, 12.0), 3),
             "newcomer": False,
-            "points": _curve(random, room, random.uniform(0.3, 1.0)),
+            "points": _curve(random, capacity, random.uniform(0.3, 1.0)),
         }
-        values |= random.choice(kinds)(random, room)
+        values |= random.choice(kinds)(random, capacity)
         domains.append(DomainState(name=name, **values))  # type: ignore[arg-type]
     return PoolState(cpus, chunk, round(random.uniform(0, 1e6), 3), tuple(domains))
 
@@ -218,6 +217,6 @@ def as_python(state: PoolState, options: Options) -> str:
     lines = [_IMPORTS, "", f"options = {options!r}", opening]
     for domain in state.domains:
         values = [(one.name, getattr(domain, one.name)) for one in fields(domain)]
-        words = [f"{key}={value!r}" for key, value in values if key not in _OPTIONAL or value != _OPTIONAL[key]]
-        lines.append(f"    DomainState({', '.join(words)}),")
+        arguments = [f"{key}={value!r}" for key, value in values if key not in _OPTIONAL or value != _OPTIONAL[key]]
+        lines.append(f"    DomainState({', '.join(arguments)}),")
     return "\n".join([*lines, "))"]) + "\n"

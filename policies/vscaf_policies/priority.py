@@ -43,11 +43,11 @@ def priority(pool: PoolState, options: Options) -> Answer:
 
 def _admitted(pool: PoolState, competing: Iterable[DomainState]) -> list[DomainState]:
     """The domains whose minima fit, in the order of admission."""
-    room = pool.cpus // pool.chunk * pool.chunk
-    free = room
+    capacity = pool.cpus // pool.chunk * pool.chunk
+    free = capacity
     admitted = []
     for domain in sorted(competing, key=lambda one: (one.may_rest, -one.priority, one.allocation == 0, one.name)):
-        needs = min(room, smallest(domain, pool.chunk))
+        needs = min(capacity, smallest(domain, pool.chunk))
         if needs <= free or not domain.may_rest:
             admitted.append(domain)
             free -= needs

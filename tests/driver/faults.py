@@ -67,10 +67,10 @@ DOMAIN_METHODS = {
 }
 
 
-def libvirt_error(code: int, words: str = "made up") -> libvirt.libvirtError:
+def libvirt_error(code: int, message: str = "made up") -> libvirt.libvirtError:
     """The error that libvirt raises with this code (libvirt.VIR_ERR_...)."""
-    error = libvirt.libvirtError(words)
-    error.err = (code, libvirt.VIR_FROM_TEST, words, 2, "", "", "", 0, 0)
+    error = libvirt.libvirtError(message)
+    error.err = (code, libvirt.VIR_FROM_TEST, message, 2, "", "", "", 0, 0)
     return error
 
 
@@ -113,21 +113,21 @@ class Fault:
     times: int | None
     skip: int
     error: int | None
-    words: str
+    message: str
     hang: bool
     late_s: float
     acts: bool
     arguments: Callable[..., tuple[Any, ...]] | None
     result: Callable[[Any], Any] | None
     hits: int = 0
-    befell: set[str | None] = field(default_factory=set)  # the names of the domains that it has hit
+    affected: set[str | None] = field(default_factory=set)  # the names of the domains that it has hit
     _released: threading.Event = field(default_factory=threading.Event)
 
     def release(self) -> None:
         """Lets the calls that hang here go on."""
         self._released.set()
 
-    def befall(self, call: Callable[..., Any], arguments: tuple[Any, ...], over: Callable[[], bool]) -> Any:
+    def apply_to(self, call: Callable[..., Any], arguments: tuple[Any, ...], over: Callable[[], bool]) -> Any:
         """Makes the call with this trouble. over: whether the domain's run has ended since."""
         given = arguments if self.arguments is None else self.arguments(*arguments)
         result = call(*given) if self.acts else None
@@ -140,7 +140,7 @@ class Fault:
         if self.hang and over():
             raise libvirt_error(libvirt.VIR_ERR_OPERATION_INVALID, "domain is not running")
         if self.error is not None:
-            raise libvirt_error(self.error, self.words)
+            raise libvirt_error(self.error, self.message)
         if not self.acts:
             result = call(*given)
         return result if self.result is None else self.result(result)
@@ -164,7 +164,7 @@ class Faults:
     def open(self, uri: str) -> "FaultyConnection":
         """As libvirt.open, with these faults. Opening again gives a new handle of the same host, as libvirtd would. (In
         the test driver each real connection is a separate host.)"""
-        self.befall("open", None, lambda: None, ())
+        self.apply_to("open", None, lambda: None, ())
         if not self.connections:
             self.connections.append(libvirt.open(uri))
         self.alive = True
@@ -178,7 +178,7 @@ class Faults:
         times: int | None = 1,
         skip: int = 0,
         error: int | None = None,
-        words: str = "made up",
+        message: str = "made up",
         hang: bool = False,
         late_s: float = 0.0,
         acts: bool = False,
@@ -192,7 +192,7 @@ class Faults:
         """
         if method not in CONNECTION_METHODS | DOMAIN_METHODS | {"open"}:
             raise ValueError(f"{method} is no method of libvirt that the fault layer knows")
-        fault = Fault(method, domain, times, skip, error, words, hang, late_s, acts, arguments, result)
+        fault = Fault(method, domain, times, skip, error, message, hang, late_s, acts, arguments, result)
         with self._lock:
             self._faults.append(fault)
         return fault
@@ -204,7 +204,7 @@ class Faults:
         for fault in faults:
             fault.release()
 
-    def befall(
+    def apply_to(
         self,
         method: str,
         domain: str | None,
@@ -223,10 +223,10 @@ class Faults:
                     fault.skip -= 1
                 elif fault.times is None or fault.hits < fault.times:
                     fault.hits += 1
-                    fault.befell.add(domain)
+                    fault.affected.add(domain)
                     met = fault
                     break
-        return call(*arguments) if met is None else met.befall(call, arguments, over)
+        return call(*arguments) if met is None else met.apply_to(call, arguments, over)
 
 
 class FaultyConnection:
@@ -240,7 +240,7 @@ class FaultyConnection:
         if method not in CONNECTION_METHODS:
             raise AttributeError(f"the fault layer does not know virConnect.{method}: add it to CONNECTION_METHODS")
         return lambda *arguments: self._wrapped(
-            self._faults.befall(method, None, getattr(self, f"_{method}", getattr(self._real, method)), arguments)
+            self._faults.apply_to(method, None, getattr(self, f"_{method}", getattr(self._real, method)), arguments)
         )
 
     def _close(self) -> int:
@@ -274,7 +274,7 @@ class FaultyDomain:
         if method == "connect":
             return lambda: self._connection
         call = getattr(self._real, method)
-        return lambda *arguments: self._faults.befall(method, self._name, call, arguments, self._over)
+        return lambda *arguments: self._faults.apply_to(method, self._name, call, arguments, self._over)
 
     def _over(self) -> bool:
         try:

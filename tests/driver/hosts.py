@@ -34,10 +34,10 @@ class Rig:
                 if seen.rules_error != NOT_DESCRIBED:
                     return seen
 
-    async def until(self, truth: Callable[[], Awaitable[bool]]) -> None:
-        """Waits until *truth*. Raises TimeoutError after HANG_S."""
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Waits until *condition*. Raises TimeoutError after HANG_S."""
         async with asyncio.timeout(HANG_S):
-            while not await truth():  # noqa: ASYNC110  (libvirt has no event of it)
+            while not await condition():  # noqa: ASYNC110  (libvirt has no event of it)
                 await asyncio.sleep(0.01)
 
 

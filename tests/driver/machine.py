@@ -221,14 +221,14 @@ class History:
             if any(not self.takes_steps(transition[name]) for name in pair):  # it is still as it was found
                 continue
             goals = {name: one.goal.partition for name, one in transition.items() if one.goal is not None}
-            # A domain that was never pinned and cannot be pinned runs anywhere, so none waits for it (_Stepper.astray).
-            if any(self.is_astray(transition[name]) for name in pair):
+            # One never pinned that cannot be pinned runs anywhere: none waits for it (_Stepper.placement_overdue).
+            if any(self.placement_overdue(transition[name]) for name in pair):
                 continue
             if not pair & plan({name: before.get(name, frozenset()) for name in goals}, goals, sharing).overlapping:
                 self.law(f"{sorted(pair)} were apart and claim a pCPU together")
         self.excused = pairs
 
-    def is_astray(self, one: ManagedDomain) -> bool:
+    def placement_overdue(self, one: ManagedDomain) -> bool:
         """Whether vscaf has never pinned it, although a call on it has failed or two deadlines have passed."""
         known = one.transition
         if known is None or known.placed:
@@ -239,13 +239,13 @@ class History:
         """Whether it has a goal and what was found is in the journal. Before that vscaf does not change it."""
         return one.goal is not None and one.seen.key in self.journal.entries
 
-    def law(self, words: str) -> None:
+    def law(self, message: str) -> None:
         known = [
             f"{one.name}, run {one.seen.key.run_id}: {one.goal}, {one.transition}"
             for one in self.daemon.managed.values()
         ]
         events = [event.line() for event in self.daemon.events.since(0)]
-        self.broken.append("\n  ".join([f"after {len(self.log)} events: {words}", *known, *events]))
+        self.broken.append("\n  ".join([f"after {len(self.log)} events: {message}", *known, *events]))
 
     # What happens
 
@@ -296,8 +296,8 @@ class History:
         (kind,) = self.chance.choices(list(kinds), list(kinds.values()))
         await kind()
 
-    def note(self, words: str) -> None:
-        self.log.append(f"{len(self.log)}. {words}")
+    def note(self, message: str) -> None:
+        self.log.append(f"{len(self.log)}. {message}")
 
     def some_domain(self) -> str:
         return self.chance.choice(sorted(self.domains.keys() - self.gone) or ["a"])
@@ -490,7 +490,7 @@ class History:
     def same(self, name: str, pins: list[frozenset[int]], found: list[frozenset[int]]) -> bool:
         """Whether these are the pins that were found. If libvirt has refused a pin of this domain as it does for
         offline CPUs, offline CPUs may be missing in a pin."""
-        refused = any(name in fault.befell for fault in self.offline)
+        refused = any(name in fault.affected for fault in self.offline)
         return len(pins) == len(found) and all(
             now == then or (refused and now == then & ONLINE) for now, then in zip(pins, found, strict=True)
         )
@@ -523,6 +523,6 @@ async def live(seed: int, directory: Path, events: int) -> History:
     try:
         await history.run(events)
     except (AssertionError, HypervisorError) as error:
-        told = "\n  ".join(history.log)
-        raise AssertionError(f"history {seed} of {history.domains}: {error}\n  {told}") from error
+        steps = "\n  ".join(history.log)
+        raise AssertionError(f"history {seed} of {history.domains}: {error}\n  {steps}") from error
     return history

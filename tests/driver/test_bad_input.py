@@ -42,23 +42,23 @@ def run_daemon(config: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
-def assert_one_line(done: subprocess.CompletedProcess[str], words: list[str]) -> None:
+def assert_one_line(done: subprocess.CompletedProcess[str], expected: list[str]) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("vscaf: ")
     assert done.stderr.count("\n") == 1, done.stderr
-    for word in words:
+    for word in expected:
         assert word in done.stderr
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input(case: str, tmp_path: Path) -> None:
-    text, words = CASES[case]
+    text, expected = CASES[case]
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
     state = tmp_path / "state"
     config = tmp_path / "vscaf.toml"
     config.write_text(text.replace("{uri}", uri).replace("{state}", str(state)), encoding="utf-8")
-    assert_one_line(run_daemon(config), words)
+    assert_one_line(run_daemon(config), expected)
     assert not state.exists()
 
 

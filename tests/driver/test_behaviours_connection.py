@@ -20,7 +20,7 @@ WRITES = ("pinEmulator", "pinIOThread", "setVcpusFlags", "setSchedulerParameters
 
 
 @pytest.mark.parametrize(
-    ("method", "code", "words"),
+    ("method", "code", "message"),
     [
         ("domainXMLToNative", libvirt.VIR_ERR_OPERATION_DENIED, "does not let vscaf write"),
         ("domainXMLToNative", libvirt.VIR_ERR_ACCESS_DENIED, "does not let vscaf write"),
@@ -33,7 +33,7 @@ WRITES = ("pinEmulator", "pinIOThread", "setVcpusFlags", "setSchedulerParameters
     ],
 )
 def test_behaviour_7_a_connection_that_cannot_serve_is_refused_at_the_start(
-    tmp_path: Path, loop_runner: asyncio.Runner, method: str, code: int, words: str
+    tmp_path: Path, loop_runner: asyncio.Runner, method: str, code: int, message: str
 ) -> None:
     """If it is read-only, denied by an access rule, or its driver cannot pin, one line says what to do, and nothing is
     changed."""
@@ -48,8 +48,8 @@ def test_behaviour_7_a_connection_that_cannot_serve_is_refused_at_the_start(
                 await host.open()
         finally:
             await host.close()
-        said = str(refused.value)
-        assert words in said and uri in said and "set uri to" in said and "\n" not in said
+        text = str(refused.value)
+        assert message in text and uri in text and "set uri to" in text and "\n" not in text
         assert not any(faults.called[write] for write in WRITES)
         assert "<vcpupin" not in faults.real.lookupByName("a").XMLDesc()
 

@@ -81,8 +81,8 @@ def test_a_hung_domain_fails_at_once_and_holds_up_nobody(tmp_path: Path, loop_ru
     with_host(tmp_path, loop_runner, TWO, work, timeout_s=SHORT_S)
 
 
-async def _true(truth: bool) -> bool:
-    return truth
+async def _true(value: bool) -> bool:
+    return value
 
 
 def test_a_call_that_was_given_up_does_not_act_later(tmp_path: Path, loop_runner: asyncio.Runner) -> None:

@@ -153,7 +153,7 @@ def test_behaviour_24_pins_outside_the_cpuset_are_an_error_and_the_connection_li
             ("pinVcpu", lambda: rig.host.pin_vcpus(a.key, {0: frozenset({0})})),
             ("pinEmulator", lambda: rig.host.pin_emulator(a.key, frozenset({0}))),
         ):
-            rig.faults.inject(method, "a", error=libvirt.VIR_ERR_SYSTEM_ERROR, words="cpuset.cpus: Invalid argument")
+            rig.faults.inject(method, "a", error=libvirt.VIR_ERR_SYSTEM_ERROR, message="cpuset.cpus: Invalid argument")
             with pytest.raises(HypervisorError, match=r"cpuset\.cpus") as refused:
                 await use()
             assert type(refused.value) is HypervisorError
@@ -169,7 +169,7 @@ def test_one_vcpu_that_cannot_be_pinned_leaves_no_other_where_it_was(
 
     async def work(rig: Rig) -> None:
         a, _b = await rig.host.observe()
-        rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_SYSTEM_ERROR, words="No such process")
+        rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_SYSTEM_ERROR, message="No such process")
         with pytest.raises(HypervisorError, match="No such process"):
             await rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({2})})
         assert (await rig.host.settings(a.key)).vcpu_pins == {0: EVERYWHERE, 1: frozenset({2})}
@@ -189,7 +189,7 @@ def test_behaviour_25_emulator_and_iothread_pins(tmp_path: Path, loop_runner: as
         assert (await rig.host.settings(a.key)).emulator_pin == frozenset({0, 4})
         # Without a cpuset controller libvirt answers "invalid" for a running domain, or "not supported".
         for code in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_OPERATION_UNSUPPORTED):
-            rig.faults.inject("pinEmulator", "a", error=code, words="cpuset controller is not mounted")
+            rig.faults.inject("pinEmulator", "a", error=code, message="cpuset controller is not mounted")
             with pytest.raises(HypervisorError, match="domain a: cpuset controller is not mounted"):
                 await rig.host.pin_emulator(a.key, frozenset({0}))
         # Without a CPU controller there is no weight to set, and None is found.

@@ -230,7 +230,7 @@ def test_plugs_that_hang_leave_libvirtd_its_threads(tmp_path: Path, loop_runner:
         for one in seen:
             assert (await rig.host.plug(one.key, 2)).vcpus == 2
 
-    async def _true(truth: bool) -> bool:
-        return truth
+    async def _true(value: bool) -> bool:
+        return value
 
     with_host(tmp_path, loop_runner, dict.fromkeys(names, (1, 2)), work)

@@ -51,10 +51,10 @@ class Site:
     def config(self) -> Path:
         return self.directory / "vscaf.toml"
 
-    def run(self, *words: str, find: str = "--config") -> Result:
+    def run(self, *arguments: str, find: str = "--config") -> Result:
         """Runs `vscaf WORDS`. It finds the daemon by the option *find*: its configuration or its socket."""
         where = {"--config": self.config, "--socket": self.directory / "control.sock"}[find]
-        return CliRunner().invoke(main, [*words, find, str(where)])
+        return CliRunner().invoke(main, [*arguments, find, str(where)])
 
     def status(self) -> dict[str, Any]:
         """The answer of `vscaf status --json`."""
@@ -156,7 +156,7 @@ def test_status_policies_and_events(site: Site) -> None:
 
 def test_what_is_refused_changes_nothing_and_is_one_line(site: Site) -> None:
     before = site.status()
-    for words, told, status in (
+    for arguments, message, status in (
         (["policy", "set", "best"], ["best", "equipartition"], 2),
         (["policy", "set", "static"], ["allocations", "set it"], 2),
         (["policy", "set", "static", "--param", "allocations"], ["--param allocations", "KEY=VALUE"], 2),
@@ -165,10 +165,10 @@ def test_what_is_refused_changes_nothing_and_is_one_line(site: Site) -> None:
         (["release", "nobody"], ["domain nobody"], 2),
         (["manage", "nobody"], ["domain nobody"], 2),
     ):
-        done = site.run(*words)
-        assert (done.exit_code, done.stdout) == (status, ""), words
+        done = site.run(*arguments)
+        assert (done.exit_code, done.stdout) == (status, ""), arguments
         assert done.stderr.startswith("vscaf: ") and done.stderr.count("\n") == 1, done.stderr
-        for word in told:
+        for word in message:
             assert word in done.stderr
     after = site.status()
     assert (after["policy"], after["policy_previous"]) == (before["policy"], None)

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig, PolicyConfig
-from vscaf.control.client import ask_status
+from vscaf.control.client import get_status
 from vscaf.control.server import ControlServer
 from vscaf.daemon.loop import Daemon
 from vscaf.daemon.operations import Operations
@@ -267,7 +267,7 @@ def test_status_is_read_over_the_control_socket_and_as_a_table(tmp_path: Path, l
             try:
                 assert mode_of(config.control_socket) == 0o600
                 await until(lambda: set(partitions(daemon).values()) == {"0", "2"})
-                state = await ask_status(Path(config.control_socket))
+                state = await get_status(Path(config.control_socket))
             finally:
                 await control.stop()
         assert state["policy"] == "equipartition"

@@ -60,9 +60,9 @@ asyncio.run(main())
 """
 
 
-def until(truth: Callable[[], bool], deadline_s: float = 120.0) -> None:
+def until(condition: Callable[[], bool], deadline_s: float = 120.0) -> None:
     end_s = time.monotonic() + deadline_s
-    while not truth():
+    while not condition():
         assert time.monotonic() < end_s, "not true in time"
         time.sleep(0.02)
 
@@ -97,15 +97,15 @@ class StandIn:
         self.process = process
         self.state = state
         self.uri = uri
-        self.guard = self.said()
+        self.guard = self.read_guard_pid()
 
-    def said(self) -> int | None:
+    def read_guard_pid(self) -> int | None:
         """The guard's present pid, which the process prints. None: it has no guard."""
         assert self.process.stdout is not None
         word = self.process.stdout.readline().strip()
         return None if word == "None" else int(word)
 
-    def tell(self, word: str) -> None:
+    def send(self, word: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
@@ -143,7 +143,7 @@ def test_what_is_suspended_is_resumed_however_the_daemon_ends(tmp_path: Path, wa
         if way == "kill":
             one.process.kill()
         else:
-            one.tell(way)
+            one.send(way)
         assert one.process.wait(60) == {"kill": -signal.SIGKILL, "raise": 1, "abort": -signal.SIGABRT, "end": 0}[way]
         until(lambda: not alive(one.guard or 0))
         assert not suspended(one.state), "its entry still says suspended"
@@ -181,8 +181,8 @@ def test_a_guard_that_ends_is_followed_by_another_and_signals_for_the_daemon_do_
         until(lambda: not alive(first))
 
         def another() -> bool:
-            one.tell("who")
-            one.guard = one.said()
+            one.send("who")
+            one.guard = one.read_guard_pid()
             return one.guard not in {None, first}
 
         until(another)

@@ -524,8 +524,8 @@ def test_what_cannot_be_written_down_is_respected_and_says_for_how_long(
                 domain_of(daemon, "b").audit_due = True
                 daemon.wake()
                 await until(lambda: daemon.events.counts["unmanaged"] > 0)
-                (said,) = [event for event in daemon.events.since(0) if str(event.kind) == "unmanaged"]
-                assert "until the daemon ends" in said.why and "No space left" in said.why
+                (unmanaged,) = [event for event in daemon.events.since(0) if str(event.kind) == "unmanaged"]
+                assert "until the daemon ends" in unmanaged.why and "No space left" in unmanaged.why
                 assert "until the daemon ends" in domain_of(daemon, "b").left_alone
                 assert not any("until `vscaf manage`" in event.why for event in daemon.events.since(0))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf_lab import Guest, PrivateLibvirt
-from vscaf_lab.chaos_run import insist
+from vscaf_lab.chaos_run import retry_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGE = Path(os.environ.get("VSCAF_IMAGE", REPOSITORY / "build" / "image" / "current"))
@@ -108,5 +108,5 @@ def move(guest: Guest, target: PrivateLibvirt) -> Guest:
     }
     guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
     guest.runner.close()
-    insist(f"the socket of {guest.name} on its new host", lambda: there.reconnect() is None)
+    retry_until(f"the socket of {guest.name} on its new host", lambda: there.reconnect() is None)
     return there

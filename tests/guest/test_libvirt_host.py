@@ -82,9 +82,9 @@ class Rig:
                 if seen.rules_error != NOT_DESCRIBED:
                     return seen
 
-    async def until(self, truth: Callable[[], Awaitable[bool]]) -> None:
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(HANG_S):
-            while not await truth():  # noqa: ASYNC110  (libvirt has no event of it)
+            while not await condition():  # noqa: ASYNC110  (libvirt has no event of it)
                 await asyncio.sleep(0.02)
 
 
@@ -312,8 +312,8 @@ def test_what_anybody_changes_is_told_at_once(
     with_host(shared_lab, runner, work)
 
 
-async def _equal(truth: bool) -> bool:
-    return truth
+async def _equal(value: bool) -> bool:
+    return value
 
 
 def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, runner: LoopThread) -> None:

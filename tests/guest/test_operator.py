@@ -19,8 +19,10 @@ pytestmark = pytest.mark.guest
 NAMESPACE = "https://vscaf.org/xmlns/partition/1"
 
 
-def virsh(lab: PrivateLibvirt, *words: str) -> None:
-    done = subprocess.run(["virsh", "-c", lab.uri, *words], capture_output=True, text=True, timeout=HANG_S, check=False)
+def virsh(lab: PrivateLibvirt, *arguments: str) -> None:
+    done = subprocess.run(
+        ["virsh", "-c", lab.uri, *arguments], capture_output=True, text=True, timeout=HANG_S, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -30,8 +32,8 @@ def tag(lab: PrivateLibvirt, guest: Guest, attributes: str) -> None:
     virsh(lab, "metadata", guest.name, NAMESPACE, "--key", "vscaf", "--set", element, "--live")
 
 
-def vscaf(daemon: DaemonProcess, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vscaf", *words, "--config", str(daemon.directory / "vscaf.toml")]
+def vscaf(daemon: DaemonProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vscaf", *arguments, "--config", str(daemon.directory / "vscaf.toml")]
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 

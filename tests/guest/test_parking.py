@@ -64,8 +64,8 @@ def allowed(guest: Guest) -> str:
 def pulse(guest: Guest, threads: int, seconds: float, where: str = "work") -> list[int]:
     """The CPUs on which a team was seen."""
     enter = f"echo $$ > /sys/fs/cgroup/{where}/cgroup.procs && exec " if where else "exec "
-    words = guest.run(f"sh -c '{enter}team-pulse {threads} {seconds}'", 120).text.split()
-    return [int(word) for word in words[4:]]
+    fields = guest.run(f"sh -c '{enter}team-pulse {threads} {seconds}'", 120).text.split()
+    return [int(field) for field in fields[4:]]
 
 
 def check_spread(guest: Guest, threads: int, cpus: set[int], where: str = "work") -> None:
@@ -106,7 +106,7 @@ def test_nothing_runs_on_a_parked_cpu(guest: Guest, where: str) -> None:
 
 def user_ticks(guest: Guest) -> list[int]:
     lines = [line.split() for line in guest.run("cat /proc/stat").text.splitlines()]
-    return [int(words[1]) + int(words[2]) for words in lines if words[0].startswith("cpu") and words[0] != "cpu"]
+    return [int(fields[1]) + int(fields[2]) for fields in lines if fields[0].startswith("cpu") and fields[0] != "cpu"]
 
 
 def test_parked_for_long_is_offlined_and_returns(guest: Guest) -> None:

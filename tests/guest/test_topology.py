@@ -11,7 +11,7 @@ import pytest
 from vscaf.cpulist import parse_cpu_list
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf_lab import Guest, PrivateLibvirt
-from vscaf_lab.chaos_run import insist
+from vscaf_lab.chaos_run import retry_until
 from vscaf_lab.daemon import DaemonProcess
 
 from .conftest import IMAGE, POOL, POOL_LIST
@@ -68,7 +68,7 @@ def test_threads_of_a_core(shared_lab: PrivateLibvirt) -> None:
             daemon.wait(lambda domains: cooperates_with_two(domains[guest.name]), PATIENCE_S)
             own = {0: frozenset({POOL[0]}), 1: frozenset({POOL[1]})}
             expected = {**own, 2: frozenset(POOL), 3: frozenset(POOL)}
-            insist("vCPUs 0 and 1 have a pCPU each", lambda: allowed(guest) == expected, PATIENCE_S)
+            retry_until("vCPUs 0 and 1 have a pCPU each", lambda: allowed(guest) == expected, PATIENCE_S)
             assert listed(guest) == expected
 
 
@@ -76,10 +76,10 @@ def test_a_vcpu_enabled_alone_is_the_guests_next_cpu(shared_lab: PrivateLibvirt)
     """vCPU 3 without 1 and 2 is the guest's CPU 1. Both vCPUs have their own pCPU."""
     with Guest(shared_lab, "alone", IMAGE, vcpus=1, max_vcpus=4, memory_mib=256) as guest:
         guest.domain.setVcpu("3", 1, LIVE)
-        insist("the guest has it", lambda: guest.run(f"cat {SYSFS}/present").text.strip() == "0-1", PATIENCE_S)
+        retry_until("the guest has it", lambda: guest.run(f"cat {SYSFS}/present").text.strip() == "0-1", PATIENCE_S)
         assert guest.run(f"cat {SYSFS}/cpu1/firmware_node/path").text.strip().endswith("C003")
         with managed(shared_lab, guest) as daemon:
             daemon.wait(lambda domains: cooperates_with_two(domains[guest.name]), PATIENCE_S)
             expected = {0: frozenset({POOL[0]}), 3: frozenset({POOL[1]})}
-            insist("each of them has a pCPU", lambda: allowed(guest) == expected, PATIENCE_S)
+            retry_until("each of them has a pCPU", lambda: allowed(guest) == expected, PATIENCE_S)
             assert listed(guest) == expected

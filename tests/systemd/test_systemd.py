@@ -153,12 +153,12 @@ def test_the_sandbox_leaves_what_it_needs_and_nothing_else(machine: Machine) -> 
         f"-e 's|^ExecStart=.*|ExecStart=/bin/bash /run/probe.sh {other}|' {UNIT} > /run/systemd/system/probe.service"
     )
     machine.run("systemctl daemon-reload; systemctl start probe")
-    said = machine.run(f"kill {other}; journalctl -u probe -o cat --no-pager")
-    may, must_not = said.split("must not:")
+    output = machine.run(f"kill {other}; journalctl -u probe -o cat --no-pager")
+    may, must_not = output.split("must not:")
     refused = [line for line in may.split("may:")[1].splitlines() if line and not line.startswith("yes ")]
     allowed = [line for line in must_not.splitlines() if line.startswith("yes ")]
-    assert not refused and not allowed, said
-    assert may.count("yes ") == 13 and must_not.count("no ") >= 11, said
+    assert not refused and not allowed, output
+    assert may.count("yes ") == 13 and must_not.count("no ") >= 11, output
 
 
 def test_a_port_on_a_new_controller_is_found(machine: Machine) -> None:

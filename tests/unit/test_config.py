@@ -58,10 +58,10 @@ CASES = {
 def test_refused_in_one_line(line: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         load(tmp_path, f'pool = "2-3"\n{line}\n')
-    words = str(refused.value)
-    assert words.startswith(f"config {tmp_path}/vscaf.toml: ") and "\n" not in words
+    message = str(refused.value)
+    assert message.startswith(f"config {tmp_path}/vscaf.toml: ") and "\n" not in message
     for word in CASES[line]:
-        assert word in words
+        assert word in message
 
 
 @pytest.mark.parametrize(

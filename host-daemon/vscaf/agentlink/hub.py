@@ -80,7 +80,7 @@ class AgentHub:
         del self._links[descriptor]
         self._due.pop(descriptor, None)
         if not self._links:
-            self._look_away()
+            self._stop_watching()
             self._epoll.close()
             self._epoll = None
 
@@ -96,7 +96,7 @@ class AgentHub:
     def _next_turn(self, delay_s: float | None) -> None:
         """Begins the next turn after *delay_s*. None: when data arrives."""
         assert self._epoll is not None
-        self._look_away()
+        self._stop_watching()
         loop = asyncio.get_running_loop()
         if delay_s is None:
             loop.add_reader(self._epoll.fileno(), self._turn)
@@ -104,7 +104,7 @@ class AgentHub:
         else:
             self._timer = loop.call_later(delay_s, self._turn)
 
-    def _look_away(self) -> None:
+    def _stop_watching(self) -> None:
         if self._watched and self._epoll is not None:
             asyncio.get_running_loop().remove_reader(self._epoll.fileno())
         self._watched = False

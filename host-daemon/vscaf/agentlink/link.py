@@ -30,8 +30,8 @@ WORK_PER_SECOND = 100.0
 WORK_AT_ONCE = 200.0
 NEWS_PER_SECOND = 1.0  # as often as a guest's demand may change; other changes are seen at the next look
 NEWS_AT_ONCE = 8.0
-WORDS_PER_SECOND = 0.1
-WORDS_AT_ONCE = 5.0
+NOTICES_PER_SECOND = 0.1
+NOTICES_AT_ONCE = 5.0
 UNREAD_LIMIT_BYTES = 64 * 1024  # if the guest leaves more unread, the channel is closed and opened again
 UNREAD_S = 1.0  # if data is unsent for longer than this, the guest does not read
 STALE_REPORT_S = 1.5
@@ -40,7 +40,7 @@ SEQUENCES_KEPT = 64
 NO_CHANNEL = "no channel"
 NO_ANSWER = "no agent answers"
 CONNECTED = "connected"
-DEAF = "does not read"
+NOT_READING = "does not read"
 STALE = "stale"
 
 
@@ -91,7 +91,7 @@ class AgentLink:
         self._allowance = WORK_AT_ONCE
         self._refilled_s = clock.now_s()
         self._news = TokenBucket(NEWS_PER_SECOND, NEWS_AT_ONCE)
-        self._words = TokenBucket(WORDS_PER_SECOND, WORDS_AT_ONCE)
+        self._notices = TokenBucket(NOTICES_PER_SECOND, NOTICES_AT_ONCE)
         self._first_line = True
         self._last_report_line = b""
         self._sent: deque[int] = deque(maxlen=SEQUENCES_KEPT)
@@ -121,16 +121,16 @@ class AgentLink:
 
     @property
     def condition(self) -> str:
-        """The condition of the agent as text: "not reachable: WHY", NO_ANSWER, CONNECTED, DEAF or STALE.
+        """The condition of the agent as text: "not reachable: WHY", NO_ANSWER, CONNECTED, NOT_READING or STALE.
 
         Not reachable: no process listens at the path. NO_ANSWER: the channel is open, but no agent has sent hello.
-        DEAF: the guest does not read what is sent. STALE: an agent was connected, but sends no reports any more.
+        NOT_READING: the guest does not read what is sent. STALE: an agent was connected, but sends no reports any more.
         """
         if self._socket is None and not self._cut_off:
             return f"not reachable: {self._unreachable}"
         now_s = clock.now_s()
         if self._cut_off or now_s - self._unsent_since_s > UNREAD_S:
-            return DEAF
+            return NOT_READING
         if self.hello is None:
             return NO_ANSWER
         return STALE if now_s - max(self.report_at_s, self._opened_at_s) > STALE_REPORT_S else CONNECTED
@@ -151,7 +151,7 @@ class AgentLink:
         if len(self._unsent) > UNREAD_LIMIT_BYTES:
             log.warning("domain %s: its agent does not read; its channel is closed and opened again", self.name)
             self._cut_off = True
-            self._lose("the agent does not read")
+            self._disconnect("the agent does not read")
             return False
         if isinstance(message, messages.Allocate):
             self._sent.append(message.sequence)
@@ -213,7 +213,7 @@ class AgentLink:
 
     def hung_up(self) -> None:
         """The other end has closed the channel."""
-        self._lose("it was closed")
+        self._disconnect("it was closed")
 
     def broken(self, error: Exception) -> None:
         """Serving the link raised an unexpected error: the connection is closed and opened again."""
@@ -221,7 +221,7 @@ class AgentLink:
         if not self._fault_logged:
             self._fault_logged = True
             log.error("domain %s: its agent's channel failed, please report this", self.name, exc_info=error)
-        self._lose("a message could not be processed")
+        self._disconnect("a message could not be processed")
 
     # The connection.
 
@@ -254,20 +254,20 @@ class AgentLink:
         self._hello_retry_s = HELLO_RETRY_S
         # A daemon that died in the middle of a line left half a line in the guest. This ends it before the hello.
         self._put(b"\n")
-        self._greet()
+        self._send_hello()
 
     def _connect_later(self) -> None:
         delay_s, self._reconnect_s = self._reconnect_s, min(2 * self._reconnect_s, RECONNECT_MOST_S)
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._connect)
 
-    def _greet(self) -> None:
+    def _send_hello(self) -> None:
         self._timer = None
         if self._socket is None or self.hello is not None:
             return
         if not self.send(messages.HostHello(daemon=f"vscaf {__version__}", versions=[messages.WIRE_VERSION])):
             return
         delay_s, self._hello_retry_s = self._hello_retry_s, min(2 * self._hello_retry_s, HELLO_RETRY_MOST_S)
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._greet)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._send_hello)
 
     def _receive(self) -> bytes:
         assert self._socket is not None
@@ -276,10 +276,10 @@ class AgentLink:
         except (BlockingIOError, InterruptedError):
             return b""
         except OSError as error:
-            self._lose(error.strerror or str(error))
+            self._disconnect(error.strerror or str(error))
             return b""
         if not data:
-            self._lose("it was closed")
+            self._disconnect("it was closed")
         return data
 
     def _put(self, data: bytes) -> None:
@@ -292,7 +292,7 @@ class AgentLink:
             except (BlockingIOError, InterruptedError):
                 pass
             except OSError as error:
-                self._lose(error.strerror or str(error))
+                self._disconnect(error.strerror or str(error))
                 return
         self._unsent += data
         if bool(self._unsent) != was_unsent:
@@ -314,7 +314,7 @@ class AgentLink:
         self.paused = False
         self._watch()
 
-    def _lose(self, why: str) -> None:
+    def _disconnect(self, why: str) -> None:
         """Closes the connection, forgets what was received on it, and opens another one after a delay."""
         if self._socket is None:
             return
@@ -353,16 +353,16 @@ class AgentLink:
         if line == self._last_report_line:
             self.report_at_s = now_s
             return
-        forgiven, self._first_line = self._first_line, False
+        ignored, self._first_line = self._first_line, False
         try:
             message = messages.decode_from_guest(line)
         except messages.BadLine as error:
-            if error.version is not None and self._words.allows(now_s):
+            if error.version is not None and self._notices.allows(now_s):
                 hint = (
                     f"this daemon speaks version {messages.WIRE_VERSION}, not {error.version}: update the host's vscaf"
                 )
                 self.send(messages.WireError(message=hint))
-            if not forgiven:
+            if not ignored:
                 self._count_bad(str(error))
             return
         if isinstance(message, messages.Report):
@@ -371,11 +371,11 @@ class AgentLink:
             self._take_ack(message, now_s)
         elif isinstance(message, messages.GuestHello):
             self._take_hello(message, now_s)
-        elif self._words.allows(now_s):
+        elif self._notices.allows(now_s):
             log.warning("domain %s: its agent reports an error: %.200r", self.name, message.message)
 
     def _take_hello(self, hello: messages.GuestHello, now_s: float) -> None:
-        if self._words.allows(now_s):
+        if self._notices.allows(now_s):
             log.info("domain %s: agent connected (%.200r)", self.name, hello.agent)
         self.hello = hello
         self.report = None
@@ -388,7 +388,7 @@ class AgentLink:
         self._last_report_line = b""
         self._cut_off = False
         self._reconnect_s = RECONNECT_S
-        self._tell_news(now_s)
+        self._notify(now_s)
 
     def _take_report(self, report: messages.Report, line: bytes, now_s: float) -> None:
         before = self.report
@@ -415,7 +415,7 @@ class AgentLink:
         self._online = online
         self._online_reported = True
         if changed:
-            self._tell_news(now_s)
+            self._notify(now_s)
 
     def _take_ack(self, ack: messages.Ack, now_s: float) -> None:
         if ack.sequence not in self._sent:
@@ -426,9 +426,9 @@ class AgentLink:
         news = self.acknowledged != ack.sequence == self._sent[-1]
         self.acknowledged = ack.sequence
         if news:
-            self._tell_news(now_s)
+            self._notify(now_s)
 
-    def _tell_news(self, now_s: float) -> None:
+    def _notify(self, now_s: float) -> None:
         """Calls on_news, unless the guest has caused too many calls by itself."""
         acknowledged = self.acknowledged
         if acknowledged is not None and acknowledged == self._sent[-1] != self._answered:

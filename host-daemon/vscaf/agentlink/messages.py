@@ -23,7 +23,7 @@ Versions = Annotated[list[Annotated[int, Meta(ge=1, le=2**31 - 1)]], Meta(max_le
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 CostSeconds = Annotated[float, Meta(ge=0, le=1e9)]
 SectionMs = Annotated[float, Meta(ge=0, le=1e9)]
-Words = Annotated[str, Meta(max_length=1024)]
+ShortText = Annotated[str, Meta(max_length=1024)]
 
 
 class Message(msgspec.Struct, tag_field="type", frozen=True, kw_only=True, gc=False):
@@ -51,10 +51,10 @@ class GuestCpus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class GuestHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
     """The agent has started, or has restarted."""
 
-    agent: Words
-    boot_id: Words
+    agent: ShortText
+    boot_id: ShortText
     cpus: GuestCpus
-    capabilities: Annotated[list[Words], Meta(max_length=64)]
+    capabilities: Annotated[list[ShortText], Meta(max_length=64)]
     versions: Versions | msgspec.UnsetType = msgspec.UNSET
     """The wire versions that it supports."""
     page: Annotated[int, Meta(ge=0, le=2**31 - 1)] | msgspec.UnsetType = msgspec.UNSET
@@ -100,7 +100,7 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """A process that joined the agent. pid 0: the agent cannot see its number."""
 
     pid: Annotated[int, Meta(ge=0, lt=2**31)]
-    name: Words
+    name: ShortText
     team: Count
     malleable: Literal["full", "shrink", "rigid"]
     running: bool
@@ -142,13 +142,13 @@ class Ack(Message, tag="ack", frozen=True, kw_only=True, gc=False):
 class WireError(Message, tag="error", frozen=True, kw_only=True, gc=False):
     """A message for people, from either side."""
 
-    message: Words
+    message: ShortText
 
 
 class HostHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
     """The daemon has connected, or has restarted."""
 
-    daemon: Words
+    daemon: ShortText
     versions: Versions | msgspec.UnsetType = msgspec.UNSET
     """The wire versions that it supports."""
 
@@ -207,7 +207,7 @@ def decode_from_guest(line: bytes) -> FromGuest:
         and line.count(b":") == _names(message)
     ):
         return message
-    _look_closer(line)
+    _check_skipped(line)
     return message
 
 
@@ -217,7 +217,7 @@ def decode_from_host(line: bytes) -> FromHost:
         message = _from_host.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _refusal(line, error) from error
-    _look_closer(line)
+    _check_skipped(line)
     return message
 
 
@@ -230,7 +230,7 @@ def _names(report: Report) -> int:
     return names
 
 
-def _look_closer(line: bytes) -> None:
+def _check_skipped(line: bytes) -> None:
     """Raises BadLine if a line that decodes breaks a rule in a part that was skipped.
 
     A dictionary has each name once. So if the line has fewer colons after decoding into one, a name was given twice.

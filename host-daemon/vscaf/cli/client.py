@@ -19,7 +19,7 @@ from vscaf_policies.registry import load_policy, policy_names
 
 from vscaf.cli.status_table import table
 from vscaf.config import Config, load_config
-from vscaf.control.client import NoDaemon, ask, ask_status, follow, tell
+from vscaf.control.client import NoDaemon, follow, get, get_status, post
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line, printable
 from vscaf.values import LEFT_ALONE, State
@@ -78,7 +78,7 @@ def status(socket: Path | None, config: Path, as_json: bool) -> None:
     """Show the partition, demand and programs of each domain."""
 
     async def work() -> Any:
-        return await ask_status(find_socket(socket, config))
+        return await get_status(find_socket(socket, config))
 
     state = run(work)
     if as_json:
@@ -107,7 +107,7 @@ def events(socket: Path | None, config: Path, following: bool, since: int, as_js
             async for event in follow(path, since):
                 show(event)
         else:
-            for event in await ask(path, f"/v1/events?since={since}"):
+            for event in await get(path, f"/v1/events?since={since}"):
                 show(event)
 
     try:
@@ -118,13 +118,13 @@ def events(socket: Path | None, config: Path, following: bool, since: int, as_js
 
 def event_line(event: Mapping[str, Any]) -> str:
     """An event as a line for people."""
-    words = [str(event["number"]), event["time"], event["kind"]]
+    columns = [str(event["number"]), event["time"], event["kind"]]
     if event["domain"] is not None:
-        words.append(event["domain"])
+        columns.append(event["domain"])
     if event["from"] is not None or event["to"] is not None:
-        words.append(" -> ".join("-" if one in (None, "") else str(one) for one in (event["from"], event["to"])))
-    words += [f"{key}={value}" for key, value in event["fields"].items()]
-    line = " ".join(words) + (f": {event['why']}" if event["why"] else "")
+        columns.append(" -> ".join("-" if one in (None, "") else str(one) for one in (event["from"], event["to"])))
+    columns += [f"{key}={value}" for key, value in event["fields"].items()]
+    line = " ".join(columns) + (f": {event['why']}" if event["why"] else "")
     return printable(line)
 
 
@@ -140,7 +140,7 @@ def policy_list(socket: Path | None, config: Path) -> None:
 
     async def work() -> tuple[list[str], str | None]:
         try:
-            policies = await ask(find_socket(socket, config), "/v1/policies")
+            policies = await get(find_socket(socket, config), "/v1/policies")
         except NoDaemon:
             return list(policy_names()), None
         return policies["installed"], policies["current"]["name"]
@@ -166,7 +166,7 @@ def policy_show(socket: Path | None, config: Path) -> None:
     """Show the policy in use, its options, and which one a rollback would bring back."""
 
     async def work() -> Any:
-        return await ask(find_socket(socket, config), "/v1/policies")
+        return await get(find_socket(socket, config), "/v1/policies")
 
     policies = run(work)
     click.echo(_choice(policies["current"]["name"], policies["current"]["options"]))
@@ -200,7 +200,7 @@ def policy_set(name: str, params: tuple[str, ...], socket: Path | None, config: 
     """
 
     async def work() -> Any:
-        return await tell(find_socket(socket, config), "/v1/policy", {"name": name, "options": parse_params(params)})
+        return await post(find_socket(socket, config), "/v1/policy", {"name": name, "options": parse_params(params)})
 
     chosen = run(work)
     click.echo(_choice(chosen["name"], chosen["options"]))
@@ -214,11 +214,11 @@ def parse_params(params: tuple[str, ...]) -> dict[str, Any]:
         if "\n" in param or "\r" in param:
             raise UsageError(" ".join(hint.split()))
         try:
-            one = tomllib.loads(param)
-            json.dumps(one, allow_nan=False)
+            parsed = tomllib.loads(param)
+            json.dumps(parsed, allow_nan=False)
         except (tomllib.TOMLDecodeError, TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"{hint} ({error})") from error
-        if not one or param.lstrip().startswith("["):
+        if not parsed or param.lstrip().startswith("["):
             raise UsageError(hint)
     try:
         return tomllib.loads("\n".join(params))
@@ -232,7 +232,7 @@ def policy_rollback(socket: Path | None, config: Path) -> None:
     """Go back to the policy before the last one that was set."""
 
     async def work() -> Any:
-        return await tell(find_socket(socket, config), "/v1/policy/rollback")
+        return await post(find_socket(socket, config), "/v1/policy/rollback")
 
     click.echo(f"policy {run(work)['name']} is in use again")
 
@@ -250,7 +250,7 @@ def release(domain: str | None, socket: Path | None, config: Path) -> None:
     async def work() -> tuple[list[str], Path | None]:
         path = find_socket(socket, config)
         try:
-            answer = await tell(path, "/v1/release", {"domain": domain})
+            answer = await post(path, "/v1/release", {"domain": domain})
         except NoDaemon as error:
             return await _restore(config, domain, error), path
         return answer["domains"], None
@@ -274,7 +274,7 @@ def manage(domain: str | None, socket: Path | None, config: Path) -> None:
     """Manage DOMAIN again after `vscaf release`, or after somebody else changed it. Without DOMAIN: all of these."""
 
     async def work() -> Any:
-        return await tell(find_socket(socket, config), "/v1/manage", {"domain": domain})
+        return await post(find_socket(socket, config), "/v1/manage", {"domain": domain})
 
     names = run(work)["domains"]
     for name in names:
@@ -295,7 +295,7 @@ def off(socket: Path | None, config: Path) -> None:
         path = find_socket(socket, config)
         try:
             names = await _held(path)
-            await tell(path, "/v1/off")
+            await post(path, "/v1/off")
         except NoDaemon as error:
             return await _restore(config, None, error), path
         return names, None
@@ -309,7 +309,7 @@ def off(socket: Path | None, config: Path) -> None:
 async def _held(path: Path) -> list[str]:
     """Names of the domains that the daemon manages. Empty if it does not answer: `off` does not need them."""
     try:
-        domains = (await ask_status(path))["domains"]
+        domains = (await get_status(path))["domains"]
     except NoDaemon:
         raise
     except VscafError:

@@ -69,7 +69,7 @@ def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_jso
     try:
         options = parse_params(params)
         with Console(stderr=True).status(f"trying {printable(target)} ..."):
-            findings = found(Request("check", target, options, seed, call_s, CALLS * call_s))
+            findings = run_checks(Request("check", target, options, seed, call_s, CALLS * call_s))
     except UsageError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
@@ -82,7 +82,7 @@ def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_jso
     sys.exit(0 if passed else 1)
 
 
-def found(request: Request) -> tuple[Finding, ...]:
+def run_checks(request: Request) -> tuple[Finding, ...]:
     """The findings of all checks. UsageError if the policy cannot be loaded."""
     result, printed = run_trial(request)
     if isinstance(result, Finding):
@@ -91,8 +91,8 @@ def found(request: Request) -> tuple[Finding, ...]:
     if not any(one.check in IMPURE and one.verdict is Verdict.FAILED for one in findings):
         findings.append(_same_in_other_processes(request))
     if printed:
-        words = f"it prints {printed.splitlines()[0]!r:.100}: this will be in the daemon's log with every decision"
-        findings.append(Finding("prints", Verdict.NOTED, words))
+        message = f"it prints {printed.splitlines()[0]!r:.100}: this will be in the daemon's log with every decision"
+        findings.append(Finding("prints", Verdict.NOTED, message))
     return tuple(findings)
 
 
@@ -107,8 +107,8 @@ def _same_in_other_processes(request: Request) -> Finding:
         answers.append(result["answers"])
     for state, one, other in zip(pool_states(request.seed), *answers, strict=True):
         if one != other:
-            words = "it answers differently in another process: sort what comes from a set, and use no hash() or id()"
-            return Finding("fresh-process", Verdict.FAILED, words, as_python(state, request.options))
+            message = "it answers differently in another process: sort what comes from a set, and use no hash() or id()"
+            return Finding("fresh-process", Verdict.FAILED, message, as_python(state, request.options))
     return Finding("fresh-process", Verdict.PASSED, "the same in other processes, with any PYTHONHASHSEED")
 
 
@@ -131,14 +131,14 @@ def run_trial(request: Request, hash_seed: int | None = None) -> tuple[Mapping[s
             status = None
         finally:
             _end(process)
-        said, also = _end_of(output), printable_lines(_end_of(printed, 20_000))
+        result_text, other_output = _end_of(output), printable_lines(_end_of(printed, 20_000))
     try:
-        result: dict[str, Any] = json.loads(said)
+        result: dict[str, Any] = json.loads(result_text)
     except json.JSONDecodeError:
-        return _ended_early(status, also, request), also
+        return _ended_early(status, other_output, request), other_output
     if "refused" in result:
         raise UsageError(result["refused"])
-    return result, also
+    return result, other_output
 
 
 def _end_of(file: IO[bytes], most: int = 2**30) -> str:
@@ -156,12 +156,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _ended_early(status: int | None, printed: str, request: Request) -> Finding:
     """The finding for a process that ended without a result. printed: its output, perhaps with a stack trace."""
     if status is None or "Timeout (" in printed:
-        how = f"it did not finish all calls within {request.total_s:g} s"
+        problem = f"it did not finish all calls within {request.total_s:g} s"
         why = "it hangs while it is loaded or in a call, and would hang the daemon; if not, give a longer --limit"
     else:
-        how = f"it ends the process ({f'signal {-status}' if status < 0 else f'exit status {status}'})"
+        problem = f"it ends the process ({f'signal {-status}' if status < 0 else f'exit status {status}'})"
         why = "it would end the daemon"
-    return Finding("returns", Verdict.FAILED, f"{how}: {why}", printed)
+    return Finding("returns", Verdict.FAILED, f"{problem}: {why}", printed)
 
 
 def printable_lines(text: str) -> str:
@@ -174,16 +174,18 @@ def show(target: str, findings: Sequence[Finding], console: Console) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for one in findings:
-        table.add_row(Text(one.check), Text(one.verdict, STYLES[one.verdict]), Text(printable(one.words)))
+    for finding in findings:
+        table.add_row(
+            Text(finding.check), Text(finding.verdict, STYLES[finding.verdict]), Text(printable(finding.words))
+        )
     console.print(table)
-    for one in findings:
-        lines = one.example.splitlines()
+    for finding in findings:
+        lines = finding.example.splitlines()
         if lines:
-            console.print(Text(f"\n# {one.check}: this shows it"), soft_wrap=True)
+            console.print(Text(f"\n# {finding.check}: this shows it"), soft_wrap=True)
             cut = [f"# ... and {len(lines) - LONGEST_EXAMPLE} more lines: --json has them"]
             shown = lines if len(lines) <= LONGEST_EXAMPLE else lines[:LONGEST_EXAMPLE] + cut
             console.print(Text(printable_lines("\n".join(shown))), soft_wrap=True)
-    counts = {verdict: sum(one.verdict is verdict for one in findings) for verdict in Verdict}
-    said = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    console.print(Text(f"\n{printable(target)}: {', '.join(said)}"), soft_wrap=True)
+    counts = {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}
+    totals = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    console.print(Text(f"\n{printable(target)}: {', '.join(totals)}"), soft_wrap=True)

@@ -18,30 +18,30 @@ class NoDaemon(VscafError):
     """No daemon listens on the control socket."""
 
 
-async def ask(path: Path, what: str, timeout_s: float = 5.0) -> Any:
-    """The answer of the daemon at *path* to GET *what*. VscafError, in one line, if there is none."""
-    return await _converse(path, "GET", what, None, timeout_s)
+async def get(path: Path, resource: str, timeout_s: float = 5.0) -> Any:
+    """The answer of the daemon at *path* to GET *resource*. VscafError, in one line, if there is none."""
+    return await _decoded_answer(path, "GET", resource, None, timeout_s)
 
 
-async def tell(path: Path, what: str, body: Any = None, timeout_s: float = 120.0) -> Any:
-    """The answer to POST *what* with *body*. UsageError if the daemon refuses the request: then nothing was changed."""
-    return await _converse(path, "POST", what, msgspec.json.encode({} if body is None else body), timeout_s)
+async def post(path: Path, resource: str, body: Any = None, timeout_s: float = 120.0) -> Any:
+    """The answer to POST *resource* with *body*. UsageError if the daemon refuses: then nothing was changed."""
+    return await _decoded_answer(path, "POST", resource, msgspec.json.encode({} if body is None else body), timeout_s)
 
 
-async def ask_status(path: Path, timeout_s: float = 5.0) -> Any:
+async def get_status(path: Path, timeout_s: float = 5.0) -> Any:
     """The status of the daemon at *path*. VscafError, in one line, if there is no answer."""
-    return await ask(path, "/v1/status", timeout_s)
+    return await get(path, "/v1/status", timeout_s)
 
 
 async def follow(path: Path, since: int) -> AsyncIterator[dict[str, Any]]:
     """Events after number *since*, and then each new one, until the daemon ends. VscafError if the daemon dies."""
-    async with _asked(path, "GET", f"/v1/events?follow=1&since={since}", None, None) as response:
+    async with _request(path, "GET", f"/v1/events?follow=1&since={since}", None, None) as response:
         async for line in response.content:
             yield msgspec.json.decode(line)
 
 
-async def _converse(path: Path, method: str, what: str, body: bytes | None, timeout_s: float) -> Any:
-    async with _asked(path, method, what, body, timeout_s) as response:
+async def _decoded_answer(path: Path, method: str, resource: str, body: bytes | None, timeout_s: float) -> Any:
+    async with _request(path, method, resource, body, timeout_s) as response:
         text = await response.read()
         if response.content_type == "application/json":
             return msgspec.json.decode(text)
@@ -51,15 +51,15 @@ async def _converse(path: Path, method: str, what: str, body: bytes | None, time
 
 
 @asynccontextmanager
-async def _asked(
-    path: Path, method: str, what: str, body: bytes | None, timeout_s: float | None
+async def _request(
+    path: Path, method: str, resource: str, body: bytes | None, timeout_s: float | None
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     try:
         async with (
             aiohttp.ClientSession(
                 connector=aiohttp.UnixConnector(str(path)), timeout=aiohttp.ClientTimeout(total=timeout_s)
             ) as session,
-            session.request(method, f"http://vscaf{what}", data=body) as response,
+            session.request(method, f"http://vscaf{resource}", data=body) as response,
         ):
             if response.status != 200:
                 raise _refused(path, response.status, await response.read())
@@ -71,17 +71,17 @@ async def _asked(
                 f"control socket {path}: no answer in {timeout_s or 0:g} s: see the daemon's log; "
                 "if the daemon hangs, kill -9 it; `vscaf off` then puts everything back from its journal"
             ) from error
-        words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        message = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
         if isinstance(reason, FileNotFoundError | ConnectionRefusedError):
-            raise NoDaemon(f"control socket {path}: {words}: is `vscaf daemon` running?") from error
+            raise NoDaemon(f"control socket {path}: {message}: is `vscaf daemon` running?") from error
         if isinstance(reason, PermissionError):
-            raise VscafError(f"control socket {path}: {words}: be root, or in control_read_group") from error
-        raise VscafError(f"control socket {path}: {words}: see the daemon's log") from error
+            raise VscafError(f"control socket {path}: {message}: be root, or in control_read_group") from error
+        raise VscafError(f"control socket {path}: {message}: see the daemon's log") from error
 
 
 def _refused(path: Path, status: int, text: bytes) -> VscafError:
     try:
-        words = msgspec.json.decode(text, type=Failure).error
+        message = msgspec.json.decode(text, type=Failure).error
     except msgspec.MsgspecError:
-        words = f"control socket {path}: status {status} without a message: see the daemon's log"
-    return UsageError(words) if status == 400 else VscafError(words)
+        message = f"control socket {path}: status {status} without a message: see the daemon's log"
+    return UsageError(message) if status == 400 else VscafError(message)

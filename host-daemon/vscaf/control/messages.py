@@ -160,7 +160,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     method: Literal["GET", "POST"]
     path: str
     access: Access
-    words: str
+    description: str
     answer: Any
     """Type of the answer. str: text. A tuple of one type: JSON lines of that type."""
     body: Any = None
@@ -170,23 +170,25 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 READ, WRITE = Access.READ, Access.WRITE
 
 ENDPOINTS = (
-    Endpoint(method="GET", path="/v1/status", access=READ, answer=Status, words="the daemon and each domain"),
+    Endpoint(method="GET", path="/v1/status", access=READ, answer=Status, description="the daemon and each domain"),
     Endpoint(
         method="GET",
         path="/v1/events",
         access=READ,
         answer=(Event,),
         query=("since", "follow"),
-        words="events after number `since` (0), oldest first; with `follow=1` also each new one as it comes",
+        description="events after number `since` (0), oldest first; with `follow=1` also each new one as it comes",
     ),
-    Endpoint(method="GET", path="/v1/policies", access=READ, answer=Policies, words="policies in use and installed"),
+    Endpoint(
+        method="GET", path="/v1/policies", access=READ, answer=Policies, description="policies in use and installed"
+    ),
     Endpoint(
         method="POST",
         path="/v1/policy",
         access=WRITE,
         body=PolicyRequest,
         answer=PolicyChoice,
-        words="checks the policy, then uses it; if it is refused, nothing changes",
+        description="checks the policy, then uses it; if it is refused, nothing changes",
     ),
     Endpoint(
         method="POST",
@@ -194,7 +196,7 @@ ENDPOINTS = (
         access=WRITE,
         body=Nothing,
         answer=RolledBack,
-        words="goes back to the policy before the last one that was set",
+        description="goes back to the policy before the last one that was set",
     ),
     Endpoint(
         method="POST",
@@ -202,7 +204,7 @@ ENDPOINTS = (
         access=WRITE,
         body=DomainRequest,
         answer=Domains,
-        words="gives a domain back as it was found, and leaves it alone from then on",
+        description="gives a domain back as it was found, and leaves it alone from then on",
     ),
     Endpoint(
         method="POST",
@@ -210,7 +212,7 @@ ENDPOINTS = (
         access=WRITE,
         body=DomainRequest,
         answer=Domains,
-        words="manages a domain again that was released, or left alone because of a foreign change",
+        description="manages a domain again that was released, or left alone because of a foreign change",
     ),
     Endpoint(
         method="POST",
@@ -218,8 +220,8 @@ ENDPOINTS = (
         access=WRITE,
         body=Nothing,
         answer=Nothing,
-        words="puts everything back as it was found; then the daemon ends",
+        description="puts everything back as it was found; then the daemon ends",
     ),
-    Endpoint(method="GET", path="/v1/schema", access=READ, answer=dict, words="this JSON schema"),
-    Endpoint(method="GET", path="/metrics", access=READ, answer=str, words="metrics in Prometheus's text format"),
+    Endpoint(method="GET", path="/v1/schema", access=READ, answer=dict, description="this JSON schema"),
+    Endpoint(method="GET", path="/metrics", access=READ, answer=str, description="metrics in Prometheus's text format"),
 )

@@ -84,8 +84,8 @@ class StatusCollector(Collector):
             "vscaf_exploring_domains": ("Domains whose allocation is varied on purpose", len(status["exploring"])),
             "vscaf_violations": ("Laws that the present partition breaks", len(status["violations"])),
         }
-        for name, (words, value) in gauges.items():
-            yield GaugeMetricFamily(name, words, float(value))
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(name, text, float(value))
         yield CounterMetricFamily("vscaf_transitions", "Changes of the partition", float(status["transitions"]))
         counts = CounterMetricFamily("vscaf_events", "Events by kind", labels=["kind"])
         for kind, count in self._events().items():
@@ -107,8 +107,8 @@ def _domain_metrics(domains: list[Mapping[str, Any]]) -> Iterator[Metric]:
     for name, domain in shown:
         state_of.add_metric([name, _label(domain["state"])], 1.0)
     yield state_of
-    for metric, words, value_of in DOMAIN_GAUGES:
-        gauge = GaugeMetricFamily(f"vscaf_domain_{metric}", words, labels=["domain"])
+    for metric, text, value_of in DOMAIN_GAUGES:
+        gauge = GaugeMetricFamily(f"vscaf_domain_{metric}", text, labels=["domain"])
         for name, domain in shown:
             value = value_of(domain)
             if value is not None and not (metric == "allocation_cpus" and domain["state"] in LEFT_ALONE):

@@ -21,7 +21,7 @@ def schema() -> dict[str, Any]:
         "$schema": DIALECT,
         "title": "vscaf control API, version 1",
         "endpoints": [_described(endpoint, known) for endpoint in ENDPOINTS],
-        "$defs": {name: _unfolded(definition) for name, definition in definitions.items()},
+        "$defs": {name: _on_one_line(definition) for name, definition in definitions.items()},
     }
 
 
@@ -30,10 +30,10 @@ def schema_text() -> str:
     return msgspec.json.format(msgspec.json.encode(schema(), order="deterministic"), indent=2).decode() + "\n"
 
 
-def _unfolded(definition: dict[str, Any]) -> dict[str, Any]:
+def _on_one_line(definition: dict[str, Any]) -> dict[str, Any]:
     """*definition* with its docstring as one line."""
-    words = {"description": " ".join(definition["description"].split())} if "description" in definition else {}
-    return {**definition, **words}
+    description = {"description": " ".join(definition["description"].split())} if "description" in definition else {}
+    return {**definition, **description}
 
 
 def _answer(endpoint: Endpoint) -> Any:
@@ -47,7 +47,7 @@ def _described(endpoint: Endpoint, known: dict[Any, Any]) -> dict[str, Any]:
         "method": endpoint.method,
         "path": endpoint.path,
         "access": endpoint.access.name.lower(),
-        "description": endpoint.words,
+        "description": endpoint.description,
         "query": list(endpoint.query),
         "body": known.get(endpoint.body),
         "format": "JSON lines" if streams else "text" if answer is str else "JSON",

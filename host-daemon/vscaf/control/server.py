@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS_OF_A_USER = 32
 CONNECTIONS_OF_STRANGERS = 8
-STRANGER_S = 2.0  # how long a connection without any access lasts: long enough for the refusal
+REFUSED_CONNECTION_S = 2.0  # how long a connection without any access lasts: long enough for the refusal
 GRACE_S = 2.0  # for answers that are under way when the server stops
 STATUS_KEPT_S = 0.25  # requests within this time get the same status, so that they cost the daemon little
 
@@ -132,8 +132,8 @@ class ControlServer:
             self._inode = self.path.stat().st_ino
             self._listener = await asyncio.get_running_loop().create_unix_server(self._connected, sock=listening)
         except OSError as error:
-            words = error.strerror or str(error)
-            raise UsageError(f"control socket {self.path}: {words}: give another path as control_socket") from error
+            message = error.strerror or str(error)
+            raise UsageError(f"control socket {self.path}: {message}: give another path as control_socket") from error
 
     async def stop(self) -> None:
         """Ends the server after the answers that are under way, and removes the socket if it is still its own."""
@@ -156,7 +156,7 @@ class ControlServer:
     def _admit(self, transport: asyncio.BaseTransport) -> Admission:
         peer = peer_of(transport.get_extra_info("socket"))
         if self._rules.of(peer) is Access.NONE:
-            return Admission("strangers", CONNECTIONS_OF_STRANGERS, STRANGER_S)
+            return Admission("strangers", CONNECTIONS_OF_STRANGERS, REFUSED_CONNECTION_S)
         return Admission(peer.uid, CONNECTIONS_OF_A_USER)
 
     @web.middleware
@@ -340,5 +340,5 @@ def _json(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
 
 
-def _failure(status: int, words: str) -> web.Response:
-    return _json(Failure(error=" ".join(words.split())), status)
+def _failure(status: int, message: str) -> web.Response:
+    return _json(Failure(error=" ".join(message.split())), status)

@@ -78,7 +78,7 @@ class Decider:
         try:
             (decision, self._memory), self.faults = without_the_failing(
                 [domain.name for domain in base.domains if domain.points or domain.scaf_weight is not None],
-                lambda names: self._attempt(_unknowing(base, names), policy, options, memory),
+                lambda names: self._attempt(_without_knowledge(base, names), policy, options, memory),
             )
         except Exception as error:  # noqa: BLE001  policies are other people's code: they may raise anything
             self.policy_error = error
@@ -141,7 +141,7 @@ class Decider:
                 self.transition_s += TRANSITION_SHARE * (took_s - self.transition_s)
 
 
-def _unknowing(pool: PoolState, names: frozenset[str]) -> PoolState:
+def _without_knowledge(pool: PoolState, names: frozenset[str]) -> PoolState:
     """The pool without the known speedup of the domains *names*."""
     if not names:
         return pool

@@ -43,7 +43,7 @@ from vscaf.values import DomainKey, HostCpus
 
 log = logging.getLogger(__name__)
 
-HEARING_S = 1.0  # how long the first decision waits for agents that have not reported yet
+FIRST_REPORT_WAIT_S = 1.0  # how long the first decision waits for agents that have not reported yet
 LOOK_GAP_S = 0.02  # least time between looks, however many guests have news
 IDLE_S = 60.0  # the longest wait of the loop
 STEPS_MOST = 8  # rounds of steps in one turn of the loop; further ones wait for the next turn
@@ -106,7 +106,7 @@ class Daemon:
         self._stopping = False
         self._started_s = clock.now_s()
         self._looking: asyncio.Task[None] | None = None
-        self._hear_all = False
+        self._reports_due = False
         self._stepped: list[object] = []
         self._memos: Mapping[str, StepMemo] = {}
 
@@ -205,15 +205,15 @@ class Daemon:
         else:
             self._warnings.clear("look")
         finally:
-            self._hear_all = True
+            self._reports_due = True
             self._look_ended_s = clock.now_s()
             self._news.set()
 
-    def _unforeseen(self, about: str, what: str, error: Exception) -> None:
+    def _unforeseen(self, subject: str, work: str, error: Exception) -> None:
         """Reports an unexpected error in work for all domains, once for each cause. The work is tried again."""
-        words = f"{what} failed: {error!r}: partitions stay as they are until it works again"
-        if self._warnings.warn_once(about, words, kind=Kind.FAULT):
-            log.error("%s failed, please report this: %r", what, error, exc_info=error)
+        why = f"{work} failed: {error!r}: partitions stay as they are until it works again"
+        if self._warnings.warn_once(subject, why, kind=Kind.FAULT):
+            log.error("%s failed, please report this: %r", work, error, exc_info=error)
 
     def _look_due_s(self) -> float:
         """A period after the last look began, or sooner if there is news. The gap leaves time for other work."""
@@ -255,7 +255,7 @@ class Daemon:
             return
         pool = self.pool_state()
         decision = self.decider.decide(pool, self._policy, self.policy.options, self._memory)
-        self._say_what_the_policy_raised()
+        self._handle_policy_errors()
         self._decided(decision)
         if decision.managed:
             await self._set_goals(pool, decision)
@@ -265,7 +265,7 @@ class Daemon:
         elif self._journal_writer.stale(self.managed):  # an earlier write after giving back has failed
             await self.inventory.write_journal()
 
-    def _say_what_the_policy_raised(self) -> None:
+    def _handle_policy_errors(self) -> None:
         """Puts domains at fault whose points made the policy raise. If it raises without points, shares are equal."""
         by_name = self.inventory.taking_part()
         for name, error in self.decider.faults.items():
@@ -274,8 +274,8 @@ class Daemon:
         if error_without is None:
             self._warnings.clear("policy")
         else:
-            words = f"policy {self.policy.name} always fails: {error_without!r}: equal shares until it works"
-            self._warnings.warn_once("policy", words)
+            message = f"policy {self.policy.name} always fails: {error_without!r}: equal shares until it works"
+            self._warnings.warn_once("policy", message)
 
     def _decided(self, decision: Decision) -> None:
         self.decision, self._memory = decision, decision.memory
@@ -302,10 +302,12 @@ class Daemon:
 
     def _waiting_for_agents(self) -> bool:
         """Whether the daemon has just started and still waits for an agent or for a domain's first vCPU time."""
-        if clock.now_s() - self._started_s > HEARING_S:
+        if clock.now_s() - self._started_s > FIRST_REPORT_WAIT_S:
             return False
         return any(
-            domain.adopting or not domain.inferred.usage_known or (domain.link is not None and not domain.heard())
+            domain.adopting
+            or not domain.inferred.usage_known
+            or (domain.link is not None and not domain.has_reported())
             for domain in self.managed.values()
             if not domain.left_alone and not domain.seen.paused
         )
@@ -361,9 +363,9 @@ class Daemon:
             if before != target[name] or (domain.goal is None and not target[name]):
                 news = True
                 self.decider.begun(name, clock.now_s())
-                words = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
+                lists = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
                 why = decision.reasons.get(name, "placement")
-                self.events.record(Kind.ALLOCATION, name, before=words[0], after=words[1], why=why)
+                self.events.record(Kind.ALLOCATION, name, before=lists[0], after=lists[1], why=why)
             domain.goal = Goal(target[name], domain.maximum, competition, name in decision.suspended)
         self.transitions += news
 
@@ -373,7 +375,7 @@ class Daemon:
             self._take_steps()
         except Exception as error:  # noqa: BLE001  after any error, the next steps are tried
             self._unforeseen("steps", "taking steps", error)
-            self._stepped = self._about_steps(self.decision) if self.decision is not None else []
+            self._stepped = self._step_inputs(self.decision) if self.decision is not None else []
             self._again_at_s = clock.now_s() + STEP_RETRY_S
         else:
             self._warnings.clear("steps")
@@ -382,10 +384,10 @@ class Daemon:
         if self.unknown_since_s is not None or self.decision is None or not self.decision.managed:
             self._again_at_s, self._stepped = float("inf"), []
             return
-        if self._hear_all:  # an agent that stops to report sends no news of that
-            self._hear_all = False
-            self.registry.hear_all()
-        if self._about_steps(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
+        if self._reports_due:  # an agent that stops to report sends no news of that
+            self._reports_due = False
+            self.registry.process_all_reports()
+        if self._step_inputs(self.decision) == self._stepped and clock.now_s() < self._again_at_s:
             return
         # A domain that is not in the journal is not touched.
         by_name = {
@@ -399,14 +401,14 @@ class Daemon:
             if not self._step_once(by_name, transitions, goals, self.decision.sharing):
                 break
             transitions = {name: domain.transition for name, domain in by_name.items() if domain.transition is not None}
-        self._stepped = self._about_steps(self.decision)
+        self._stepped = self._step_inputs(self.decision)
 
-    def _about_steps(self, decision: Decision) -> list[object]:
+    def _step_inputs(self, decision: Decision) -> list[object]:
         """All that the next steps depend on, except the time. Cheap to compare: unchanged parts are the same object."""
-        about: list[object] = [self.journal.entries, decision.sharing]
+        inputs: list[object] = [self.journal.entries, decision.sharing]
         for domain in self.managed.values():
-            about += (domain.seen.name, domain.listed, domain.transition, domain.goal)
-        return about
+            inputs += (domain.seen.name, domain.listed, domain.transition, domain.goal)
+        return inputs
 
     def _step_once(
         self,
@@ -417,25 +419,27 @@ class Daemon:
     ) -> bool:
         """Takes one round of steps. Returns whether there were any."""
         around, now_s = self.inventory.containment.around, clock.now_s()
-        held_still = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
+        excluded = frozenset([name for name, one in by_name.items() if one.fault is not None and one.fault.no_steps])
 
         def attempt(names: frozenset[str]) -> tuple[Steps, frozenset[str]]:
-            held = _held_still(transitions, names | held_still)
-            return next_steps(held, goals, sharing, now_s, self._timing, self._memos), names | held_still
+            held = _with_excluded(transitions, names | excluded)
+            return next_steps(held, goals, sharing, now_s, self._timing, self._memos), names | excluded
 
-        (steps, held_still), failed = without_the_failing(sorted(by_name.keys() - held_still), attempt)
+        (steps, excluded), failed = without_the_failing(sorted(by_name.keys() - excluded), attempt)
         self._again_at_s, self._memos = steps.again_at_s, steps.memos
         for name, domain in by_name.items():
-            if name in held_still:
+            if name in excluded:
                 continue
             domain.transition = steps.transitions[name]
             with around(domain, "entering a state"):
                 domain.enter(steps.states[name])
         for name, error in failed.items():
             self.inventory.containment.failed(by_name[name], STEPS, error)
-        for tell in steps.tells:
-            with around(by_name[tell.domain], "telling its guest"):
-                by_name[tell.domain].session.tell(tell.announced, tell.again, self._timing.deadline_s)
+        for announcement in steps.announcements:
+            with around(by_name[announcement.domain], "telling its guest"):
+                by_name[announcement.domain].session.announce(
+                    announcement.announced, announcement.again, self._timing.deadline_s
+                )
         for call in steps.calls:
             domain = by_name[call.domain]
             assert domain.transition is not None
@@ -443,7 +447,7 @@ class Daemon:
         for name, holders in steps.waits.items():
             log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
         self.decider.seen(steps.states, now_s)
-        return bool(steps.tells or steps.calls)
+        return bool(steps.announcements or steps.calls)
 
     def use_policy(self, chosen: PolicyConfig, policy: Policy) -> None:
         """Decides by *policy* from the next look on."""
@@ -454,7 +458,7 @@ class Daemon:
         self.wake()
 
 
-def _held_still(transitions: Mapping[str, TransitionState], names: frozenset[str]) -> Mapping[str, TransitionState]:
+def _with_excluded(transitions: Mapping[str, TransitionState], names: frozenset[str]) -> Mapping[str, TransitionState]:
     """The transition states, changed so that no step is begun for the domains *names*. Each keeps its claim."""
     if not names:
         return transitions

@@ -15,7 +15,7 @@ class Actuator:
 
     def __init__(self, host: Hypervisor) -> None:
         self._host = host
-        self._weightless_said = False
+        self._unsupported_weight_logged = False
 
     async def apply(self, seen: DomainSeen, now: Affinity, wanted: Affinity) -> None:
         """Changes the settings *now* in force to *wanted*, only where they differ.
@@ -24,7 +24,7 @@ class Actuator:
         """
         rises = (wanted.shares or 0) > (now.shares or 0)
         if rises:
-            await self.weigh(seen, now.shares, wanted.shares)
+            await self.set_weight(seen, now.shares, wanted.shares)
         pins = {vcpu: cpus for vcpu, cpus in wanted.vcpus.items() if now.vcpus.get(vcpu) != cpus}
         if pins:
             await self._host.pin_vcpus(seen.key, pins)
@@ -34,17 +34,17 @@ class Actuator:
         if threads:
             await self._host.pin_iothreads(seen.key, threads)
         if not rises:
-            await self.weigh(seen, now.shares, wanted.shares)
+            await self.set_weight(seen, now.shares, wanted.shares)
 
-    async def weigh(self, seen: DomainSeen, now: int | None, wanted: int | None) -> None:
+    async def set_weight(self, seen: DomainSeen, now: int | None, wanted: int | None) -> None:
         """Sets the weight if it differs. If the host cannot set weights, this is logged once and is not an error."""
         if wanted is None or now is None or wanted == now:
             return
         try:
             await self._host.set_cpu_shares(seen.key, wanted)
         except NotSupported as error:
-            if not self._weightless_said:
-                self._weightless_said = True
+            if not self._unsupported_weight_logged:
+                self._unsupported_weight_logged = True
                 log.warning(
                     "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", seen.name, error
                 )
@@ -55,5 +55,7 @@ class Actuator:
             done = await self._host.plug(seen.key, vcpus, claim or None)
         else:
             done = await self._host.unplug(seen.key, vcpus)
-        words = f" ({done.words})" if done.words else ""
-        log.info("domain %s: vCPUs %d -> %d: %s, %d there%s", seen.name, before, vcpus, done.outcome, done.vcpus, words)
+        detail = f" ({done.message})" if done.message else ""
+        log.info(
+            "domain %s: vCPUs %d -> %d: %s, %d there%s", seen.name, before, vcpus, done.outcome, done.vcpus, detail
+        )

@@ -26,7 +26,7 @@ class AgentSession:
         self._sequence = 0
         self._sent_to = -1
         self._noted: tuple[object, ...] = ()
-        self._spoke = asyncio.Event()
+        self._received = asyncio.Event()
 
     @property
     def starts_over(self) -> bool:
@@ -47,9 +47,9 @@ class AgentSession:
         """Uses another channel. Nothing was sent to its agent yet."""
         self.link, self._sent_to = link, -1
 
-    async def link_anew(self, seen: DomainSeen, timeout_s: float) -> None:
+    async def reconnect(self, seen: DomainSeen, timeout_s: float) -> None:
         """Links to the agent of *seen*, and waits at most *timeout_s* until it answers."""
-        self.relink(agent_link(seen, self._spoke.set))
+        self.relink(agent_link(seen, self._received.set))
         await self._wait(lambda: self.link is None or self.link.connected, timeout_s)
 
     def news(self) -> bool:
@@ -58,13 +58,13 @@ class AgentSession:
         if link is None:
             return False
         report = link.report
-        self._spoke.set()
-        said = (link.connected, link.generation, report.demand if report is not None else None)
-        fresh = said != self._noted
-        self._noted = said
+        self._received.set()
+        current = (link.connected, link.generation, report.demand if report is not None else None)
+        fresh = current != self._noted
+        self._noted = current
         return fresh
 
-    def tell(self, announced: AnnouncedSize, again: bool, deadline_s: float) -> None:
+    def announce(self, announced: AnnouncedSize, again: bool, deadline_s: float) -> None:
         """Sends the guest its allocation, under a new number unless it is told again."""
         if not again:
             # Numbers grow across daemons without being stored, and no guest can influence them.
@@ -83,21 +83,21 @@ class AgentSession:
             )
         )
 
-    async def let_go(self, announced: AnnouncedSize, deadline_s: float) -> bool:
+    async def announce_all_cpus(self, announced: AnnouncedSize, deadline_s: float) -> bool:
         """Tells the guest that it may use all its CPUs, and waits up to *deadline_s*. False: it did not confirm."""
-        self.tell(announced, False, deadline_s)
+        self.announce(announced, False, deadline_s)
         link = self.link
         if link is None or not link.connected:
             return True
         return await self._wait(lambda: self.acknowledged or not link.connected, deadline_s)
 
-    async def _wait(self, truth: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits until *truth* holds, and checks it after each message of the guest. False: it does not hold in time."""
+    async def _wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until *condition* holds; checks it after each message of the guest. False: it does not hold in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                while not truth():
-                    self._spoke.clear()
-                    await self._spoke.wait()
+                while not condition():
+                    self._received.clear()
+                    await self._received.wait()
         except TimeoutError:
             return False
         return True

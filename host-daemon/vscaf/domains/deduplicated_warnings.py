@@ -12,20 +12,20 @@ class DeduplicatedWarnings:
 
     def __init__(self, events: EventLog) -> None:
         self._events = events
-        self._said: dict[str, str] = {}
+        self._last_warnings: dict[str, str] = {}
 
-    def warn_once(self, about: str, words: str, domain: str | None = None, kind: Kind = Kind.REFUSED) -> bool:
+    def warn_once(self, subject: str, why: str, domain: str | None = None, kind: Kind = Kind.REFUSED) -> bool:
         """Records a warning, unless the last one about the same subject was the same. Returns whether it was recorded.
 
         Warnings that differ only in numbers count as the same.
         """
-        said = FIGURES.sub("#", words)
-        if self._said.get(about) == said:
+        normalized = FIGURES.sub("#", why)
+        if self._last_warnings.get(subject) == normalized:
             return False
-        self._said[about] = said
-        self._events.record(kind, domain, why=words)
+        self._last_warnings[subject] = normalized
+        self._events.record(kind, domain, why=why)
         return True
 
-    def clear(self, about: str) -> None:
+    def clear(self, subject: str) -> None:
         """Forgets the last warning about this subject, so that the same one is recorded again."""
-        self._said.pop(about, None)
+        self._last_warnings.pop(subject, None)

@@ -164,7 +164,7 @@ class ManagedDomain:
         report = self.link.report if self.link is not None else None
         return report.demand if report is not None and self.silence_s() < STALE_REPORT_S else None
 
-    def heard(self) -> bool:
+    def has_reported(self) -> bool:
         """Whether the agent has reported since the channel was opened."""
         return self.link is not None and self.link.report is not None
 
@@ -180,7 +180,7 @@ class ManagedDomain:
         plugged = guest_numbering(self.transition.affinity.vcpus, self.seen.enabled_order)
         return believed_online(self.link.online, plugged)
 
-    def hear(self) -> None:
+    def process_reports(self) -> None:
         """Brings the guest's reports into the transition state."""
         transition, link = self.transition, self.link
         if transition is None or link is None or self.faulty:
@@ -194,8 +194,8 @@ class ManagedDomain:
         acknowledged = transition.announced is not None and self.session.acknowledged
         contained = self.trust.distrusted or self.trust.unsteady
         online, guest = None if contained else self.online_vcpus(), self.seen.topology
-        heard = (answers, acknowledged, online, guest)
-        if heard != (transition.answers, transition.acknowledged, transition.online, transition.guest):
+        reported = (answers, acknowledged, online, guest)
+        if reported != (transition.answers, transition.acknowledged, transition.online, transition.guest):
             transition = replace(transition, answers=answers, acknowledged=acknowledged, online=online, guest=guest)
         self.transition = transition
 
@@ -246,21 +246,21 @@ class ManagedDomain:
                 entry = departed = None
             if entry is not None and not is_of(entry, self.seen, self.booted, now.vcpu_pins, pool):
                 entry, departed, outdated = None, entry, entry  # that run has ended, and libvirt has reused its key
-            affinity, ours = affinity_of(now), self._suspended_when_set_aside
+            affinity, suspended_by_us = affinity_of(now), self._suspended_when_set_aside
             known = self.found is not None or entry is not None
-            stands: JournalEntry | None = None
+            entry_in_force: JournalEntry | None = None
             if self.found is not None:  # it could not be given back
                 pass
             elif entry is not None:
-                self.found, self.session.announced_any, ours, stands = (
+                self.found, self.session.announced_any, suspended_by_us, entry_in_force = (
                     entry.found.settings(),
                     True,
                     entry.suspended,
                     entry,
                 )
             elif departed is not None and came_back(departed, self.seen, self.booted, now.vcpu_pins, pool):
-                self.found, stands = departed.found.settings(), departed
-                ours = departed.suspended and self.seen.paused  # it was saved while it was suspended
+                self.found, entry_in_force = departed.found.settings(), departed
+                suspended_by_us = departed.suspended and self.seen.paused  # it was saved while it was suspended
                 log.info("domain %s: came back with vscaf's pins; the settings that were found before apply", self.name)
             else:
                 self.found, self.outdated_entry = now, outdated
@@ -273,20 +273,21 @@ class ManagedDomain:
                 treatment=pool.treatment(self.rules, self.found, self.seen.accelerated),
                 claim=affinity.reach,
                 affinity=affinity,
-                suspended_by_us=ours,
-                placed=known or stands is not None,
+                suspended_by_us=suspended_by_us,
+                placed=known or entry_in_force is not None,
                 found_at_s=clock.now_s(),
             )
-            if entry is not None and not (entry.partition or entry.suspended or ours):  # it was meant to rest
+            if entry is not None and not (entry.partition or entry.suspended or suspended_by_us):
+                # It was meant to rest.
                 self.transition = on_found_meant_to_rest(self.transition)
-            return stands
+            return entry_in_force
 
     def entry(self) -> JournalEntry:
         """The entry that must be in the journal before any step towards the goal."""
         assert self.found is not None and self.transition is not None and self.goal is not None
         treatment, goal = self.transition.treatment, self.goal
         stays = self.transition.affinity if goal.suspended else None
-        about = (
+        inputs = (
             self.name,
             self.found,
             goal.partition,
@@ -295,7 +296,7 @@ class ManagedDomain:
             self.transition.suspended_by_us,
             stays,
         )
-        if self._entry is None or self._entry[0] != about:
+        if self._entry is None or self._entry[0] != inputs:
             reach: Iterable[int] = goal.partition or treatment.rest_area
             if stays is not None:
                 reach = stays.reach if stays.vcpus != self.found.vcpu_pins else ()
@@ -311,7 +312,7 @@ class ManagedDomain:
                 suspended=self.transition.suspended_by_us,
                 started_ns=self.seen.started_ns,
             )
-            self._entry = (about, entry)
+            self._entry = (inputs, entry)
         return self._entry[1]
 
     async def carry_out(self, call: Action, adoptions: int) -> tuple[int, Affinity] | None:
@@ -381,7 +382,7 @@ class ManagedDomain:
             self._suspended_when_set_aside = self._suspended_when_set_aside and call.again
         return self.transition is not None and self.adoptions == adoptions
 
-    def wake_up(self) -> None:
+    def note_external_resume(self) -> None:
         """Notes that it runs although vscaf had suspended it. From now on it claims the pCPUs that it runs on."""
         self._now_known(on_external_resume)
 
@@ -402,13 +403,13 @@ class ManagedDomain:
             try:
                 now = await put_pins_back(self._host, self.seen.key, self.found, self.spared)
                 if "shares" not in self.spared:
-                    await self._actuator.weigh(self.seen, now.cpu_shares, self.found.cpu_shares)
+                    await self._actuator.set_weight(self.seen, now.cpu_shares, self.found.cpu_shares)
             finally:  # also after an error: a domain that is never resumed would be worse than wrong pins
                 if self.suspended_by_us:
                     await self._switch(Resume(self.name))
             if self.session.announced_any:
                 announced = AnnouncedSize(min(now.vcpus, self.found.vcpus), self.seen.vcpus_maximum, competition=False)
-                if not await self.session.let_go(announced, deadline_s):
+                if not await self.session.announce_all_cpus(announced, deadline_s):
                     log.info("domain %s: did not acknowledge its %d CPUs when given back", self.name, announced.cpus)
             if now.vcpus > self.found.vcpus:
                 await unplug_again(self._host, self.seen, now.vcpus, self.found.vcpus)

@@ -26,12 +26,12 @@ class Drift:
         changes = foreign_changes(known, read)
         if not changes or domain.transition is None:
             return
-        words = "; ".join(changes.values())
+        summary = "; ".join(changes.values())
         respected = self._inventory.config.foreign_changes == "respect"
         what = "respected" if respected else "put right"
-        self._inventory.events.record(Kind.FOREIGN, domain.name, why=f"somebody changed {words}: {what}")
+        self._inventory.events.record(Kind.FOREIGN, domain.name, why=f"somebody changed {summary}: {what}")
         if respected:
-            why = f"somebody changed {words}"
+            why = f"somebody changed {summary}"
             domain.set_aside(why)  # at once, so that the next step does not put it right
             self._inventory.background(self._release.leave_alone(domain, State.UNMANAGED, why, frozenset(changes)))
 
@@ -53,7 +53,7 @@ class Drift:
         transition = domain.transition
         if transition is None or not transition.known_suspended or domain.seen.paused:
             return
-        domain.wake_up()
+        domain.note_external_resume()
         why = "somebody resumed it"
         respected = self._inventory.config.foreign_changes == "respect"
         what = "respected" if respected else "put right"

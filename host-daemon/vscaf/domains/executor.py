@@ -43,11 +43,11 @@ class Executor:
             self._inventory.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)
         else:
             self._inventory.warnings.clear(domain.name)
-            self._say_switched(domain, call, before)
+            self._record_switch(domain, call, before)
             if read is not None:
                 vcpus, affinity = read
                 with self._inventory.containment.around(domain, "processing its guest's reports"):
-                    domain.hear()  # it is known now which vCPUs the guest's CPUs are
+                    domain.process_reports()  # it is known now which vCPUs the guest's CPUs are
                 if vcpus != before.vcpus:
                     self._drift.vcpus_changed(domain, before.vcpus, vcpus)
                 if before.affinity is not None:
@@ -60,7 +60,7 @@ class Executor:
         entry = self._inventory.journal.entries.get(domain.seen.key)
         return entry is not None and entry.suspended
 
-    def _say_switched(self, domain: ManagedDomain, call: Action, before: TransitionState) -> None:
+    def _record_switch(self, domain: ManagedDomain, call: Action, before: TransitionState) -> None:
         if isinstance(call, Suspend) and domain.suspended_by_us:
             held = format_cpu_list(before.claim) or None
             self._inventory.events.record(Kind.SUSPENDED, domain.name, before=held, why=domain.waiting)
@@ -77,7 +77,7 @@ class Executor:
         if not settled:
             return
         now_s, count = clock.now_s(), AUDITS
-        if self._inventory.host.tells_of_tuning:
+        if self._inventory.host.reports_tuning:
             count = 1 if now_s - self._audited_at_s >= AUDIT_GAP_S else 0
         if count:
             self._audited_at_s = now_s

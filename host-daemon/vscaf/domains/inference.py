@@ -33,10 +33,10 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     agent's present report. So a guest cannot change the measurement by causing more looks.
     """
     agent, held = domain.agent_demand(), len(domain.held)
-    undoubted = agent is not None and _undoubted(domain, agent, held)
-    if agent is not None and undoubted and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
+    demand_confirmed = agent is not None and _demand_confirmed(domain, agent, held)
+    if agent is not None and demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
         return
-    steady = undoubted and domain.inferred.demand > 0
+    steady = demand_confirmed and domain.inferred.demand > 0
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
     if domain.seen.paused and domain.suspended_by_us:
         # Its demand stays as before, because it cannot report. A new window begins when it runs again.
@@ -61,10 +61,10 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     if agent is not None and domain.goal is not None and domain.goal.competition:
         # Without competition, reported demand takes no CPUs from other domains, so it needs no check.
         wanted = believed_demand(wanted, domain.inferred.host_view, held)
-    _want(domain, wanted, now_s)
+    _set_demand(domain, wanted, now_s)
 
 
-def _undoubted(domain: ManagedDomain, agent: int, held: int) -> bool:
+def _demand_confirmed(domain: ManagedDomain, agent: int, held: int) -> bool:
     """Whether the agent repeats the demand that is in force and nothing casts doubt on it."""
     return (
         agent == domain.inferred.demand
@@ -114,8 +114,8 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         # One curve for each set of programs: the speedup of one program says nothing about another.
         known, others = domain.inferred.curves.of(tuple(sorted([one.name for one in running])))
         teams = [(one.team, points) for one, points in zip(running, processes, strict=True)]
-        said = believed_points(domain_points(teams), domain.inferred.host_view, domain.seen.vcpus)
-        known = remember(known, said, now_s, len(domain.held))
+        believed = believed_points(domain_points(teams), domain.inferred.host_view, domain.seen.vcpus)
+        known = remember(known, believed, now_s, len(domain.held))
         domain.inferred.curves = others.holding(known)
         if others.known[-1][0] != domain.inferred.points_of or now_s - domain.inferred.points_at_s >= FIT_S * domains:
             domain.inferred.points_of, domain.inferred.points_at_s = others.known[-1][0], now_s
@@ -125,7 +125,7 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         domain.inferred.scaf_weight = low_pass(domain.inferred.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
 
 
-def _want(domain: ManagedDomain, wanted: int, now_s: float) -> None:
+def _set_demand(domain: ManagedDomain, wanted: int, now_s: float) -> None:
     """Sets its demand to *wanted*, as often as it may change its demand."""
     before, history, minimum = domain.inferred.demand, domain.inferred.demand_history, domain.rules.minimum
     if wanted == before and history.tokens is not None:
@@ -176,7 +176,7 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
         return None
     used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
     domain.inferred.busy_cpus = sum(used_s.values()) / window_s
-    _hold_to_its_word(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
+    _check_reported_online(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
     return HostUsage(sum(used_s.values()), window_s, sum(waited_s.values()))
 
 
@@ -185,7 +185,7 @@ def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[in
     return {vcpu: max(0.0, time_s - before_s[vcpu]) for vcpu, time_s in now_s.items() if vcpu in before_s}
 
 
-def _hold_to_its_word(domain: ManagedDomain, busy_cpus: Mapping[int, float], now_s: float) -> None:
+def _check_reported_online(domain: ManagedDomain, busy_cpus: Mapping[int, float], now_s: float) -> None:
     """Compares the guest's report of its online CPUs with the CPU time of its vCPUs."""
     online, transition = domain.online_vcpus(), domain.transition
     if online is None or transition is None or transition.resting or not transition.acknowledged:

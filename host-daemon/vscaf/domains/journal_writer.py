@@ -22,12 +22,12 @@ class JournalWriter:
 
     def stale(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
         """Whether the journal is out of date."""
-        return _about(managed) != self._written
+        return _content(managed) != self._written
 
     async def write_journal(self, managed: Mapping[DomainKey, ManagedDomain]) -> bool:
         """Brings the journal up to date with all active domains. False: it could not be written and is unchanged."""
         async with self._turn:
-            about, self._written = _about(managed), None
+            content, self._written = _content(managed), None
             ended = [entry for key, entry in self.journal.entries.items() if key not in managed]
             entries = {key: entry for key, entry in self.journal.entries.items() if key in managed}
             for key, domain in managed.items():
@@ -46,7 +46,7 @@ class JournalWriter:
                     entries[key] = msgspec.structs.replace(entries[key], suspended=False)
             done = entries == self.journal.entries or not await self._write(lambda: self.journal.write(entries, ended))
             if done:
-                self._written = about
+                self._written = content
             return done
 
     async def _write(self, work: Callable[[], None]) -> str:
@@ -73,12 +73,12 @@ class JournalWriter:
             return await self._write(lambda: self.journal.leave_alone(one, uuid))
 
 
-def _about(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
+def _content(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
     """All values that the journal's entries are made from. Cheap to compare: unchanged values are the same object."""
-    about: list[object] = []
+    content: list[object] = []
     for domain in managed.values():
         goal, transition = domain.goal, domain.transition
-        about += (
+        content += (
             domain.seen.name,
             domain.found,
             domain.given_back,
@@ -87,4 +87,4 @@ def _about(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
             transition and transition.treatment,
             domain.suspended_by_us,
         )
-    return about
+    return content

@@ -48,24 +48,28 @@ class Registry:
         now_s = clock.now_s()
         present: dict[DomainKey, tuple[DomainSeen, DomainRules | None]] = {}
         known, self._rules = self._rules, {}
-        for one in seen:
-            own, rules = known.get(one.name, (None, None))
-            if one.name not in known or own != one.rules:
-                rules = rules_for(self.inventory.config, one.name, one.rules)
-            self._rules[one.name] = (one.rules, rules)
-            if rules is not None or one.key in self.inventory.journal.entries or one.key in self.inventory.domains:
-                present[one.key] = (one, rules)
+        for domain_seen in seen:
+            own, rules = known.get(domain_seen.name, (None, None))
+            if domain_seen.name not in known or own != domain_seen.rules:
+                rules = rules_for(self.inventory.config, domain_seen.name, domain_seen.rules)
+            self._rules[domain_seen.name] = (domain_seen.rules, rules)
+            if (
+                rules is not None
+                or domain_seen.key in self.inventory.journal.entries
+                or domain_seen.key in self.inventory.domains
+            ):
+                present[domain_seen.key] = (domain_seen, rules)
         for key, domain in list(self.inventory.domains.items()):
             if key not in present or present[key][0].replaces(domain.seen):
                 self.inventory.forget(key)
-        for key, (one, rules) in present.items():
+        for key, (domain_seen, rules) in present.items():
             if key not in self.inventory.domains:
-                self._appear(one, rules or DomainRules())
+                self._appear(domain_seen, rules or DomainRules())
             domain = self.inventory.domains[key]
             domain.listed = rules is not None
             self.inventory.containment.review(domain)
             with self.inventory.containment.around(domain, "processing what a look saw of it"):
-                self._see(domain, one, rules or domain.rules, now_s)
+                self._see(domain, domain_seen, rules or domain.rules, now_s)
                 if asked_at_s > domain.switched_at_s:
                     self._drift.look_for_waking(domain)
                     infer(domain, now_s, len(self.inventory.domains))
@@ -100,7 +104,7 @@ class Registry:
         domain.seen = seen
         domain.booted = domain.booted or seen.booted
         if rules != domain.rules:
-            self.inventory.events.record(Kind.RULES, seen.name, before=domain.rules.words(), after=rules.words())
+            self.inventory.events.record(Kind.RULES, seen.name, before=domain.rules.summary(), after=rules.summary())
             domain.rules = rules
             self.renew_treatment(domain)
         transition = domain.transition
@@ -119,9 +123,9 @@ class Registry:
             domain.transition = replace(domain.transition, treatment=treatment)
 
     def _link(self, seen: DomainSeen) -> Link | None:
-        return self._links(seen, lambda: self._heard(seen.key))
+        return self._links(seen, lambda: self._on_message(seen.key))
 
-    def _heard(self, key: DomainKey) -> None:
+    def _on_message(self, key: DomainKey) -> None:
         """Handles a message of a guest. A new demand causes a look, an acknowledgement the next step."""
         domain = self.inventory.domains.get(key)
         if domain is None:
@@ -133,14 +137,14 @@ class Registry:
                 error, link.fault = link.fault, None
                 raise error
             fresh = domain.session.news()
-            domain.hear()
+            domain.process_reports()
         (self.inventory.on_change if fresh else self.inventory.on_news)()
 
-    def hear_all(self) -> None:
+    def process_all_reports(self) -> None:
         """Brings the guests' reports, and which agents stopped reporting, into all transition states."""
         for domain in self.inventory.domains.values():
             with self.inventory.containment.around(domain, "processing its guest's reports"):
-                domain.hear()
+                domain.process_reports()
 
     async def give_all_back(self) -> list[str]:
         """Puts everything back, as give_back. Includes domains of an earlier daemon that were not read yet."""

@@ -61,7 +61,7 @@ async def unplug_again(host: Hypervisor, seen: DomainSeen, now: int, found: int)
     try:
         done = await host.unplug(seen.key, found)
         if done.vcpus > found:
-            log.warning("domain %s: has %d vCPUs, %d were found: %s", seen.name, done.vcpus, found, done.words)
+            log.warning("domain %s: has %d vCPUs, %d were found: %s", seen.name, done.vcpus, found, done.message)
     except DomainGone:
         raise
     except HypervisorError as error:

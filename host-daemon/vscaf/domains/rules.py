@@ -16,10 +16,10 @@ class DomainRules:
     priority: int = 0
     rest: str | None = None
 
-    def words(self) -> str:
+    def summary(self) -> str:
         """The rules in one line, with the keys of the configuration."""
-        said = {"minimum": self.minimum, "maximum": self.maximum, "weight": self.weight, "priority": self.priority}
-        return " ".join(f"{key}={value}" for key, value in {**said, "rest": self.rest}.items() if value is not None)
+        values = {"minimum": self.minimum, "maximum": self.maximum, "weight": self.weight, "priority": self.priority}
+        return " ".join(f"{key}={value}" for key, value in {**values, "rest": self.rest}.items() if value is not None)
 
 
 def rules_for(config: Config, name: str, own: MetadataRules | None) -> DomainRules | None:
@@ -37,16 +37,16 @@ def rules_for(config: Config, name: str, own: MetadataRules | None) -> DomainRul
         own = None
     if listed is None and own is None:
         return None
-    said = listed or DomainConfig()
+    base = listed or DomainConfig()
     own = own or MetadataRules()
-    minimum = own.minimum if own.minimum is not None else said.minimum
-    if said.maximum is not None:
-        minimum = min(minimum, said.maximum)
-    maxima = [maximum for maximum in (own.maximum, said.maximum) if maximum is not None]
+    minimum = own.minimum if own.minimum is not None else base.minimum
+    if base.maximum is not None:
+        minimum = min(minimum, base.maximum)
+    maxima = [maximum for maximum in (own.maximum, base.maximum) if maximum is not None]
     return DomainRules(
         minimum=minimum,
         maximum=max(minimum, min(maxima)) if maxima else None,
-        weight=own.weight if own.weight is not None else said.weight,
-        priority=own.priority if own.priority is not None else said.priority,
-        rest=own.rest or said.rest or config.rest,
+        weight=own.weight if own.weight is not None else base.weight,
+        priority=own.priority if own.priority is not None else base.priority,
+        rest=own.rest or base.rest or config.rest,
     )

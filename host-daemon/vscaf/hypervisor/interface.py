@@ -14,7 +14,7 @@ class Hypervisor(Protocol):
     """
 
     @property
-    def tells_of_tuning(self) -> bool:
+    def reports_tuning(self) -> bool:
         """Whether on_tuned is called for changes of pins, weight and vCPUs, so that no polling is needed."""
         ...
 

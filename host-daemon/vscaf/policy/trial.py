@@ -61,12 +61,12 @@ def load_target(target: str) -> Policy:
         module = _load_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except ModuleNotFoundError as error:
         if where.endswith(".py") or error.name is None or not f"{where}.".startswith(f"{error.name}."):
-            raise PolicyError(f"policy {where}: {_words(error)}: install it, or remove the import") from error
+            raise PolicyError(f"policy {where}: {_one_line(error)}: install it, or remove the import") from error
         there_is = ", ".join(policy_names())
         hint = f"give MODULE:FUNCTION, FILE.py or the name of an installed policy ({there_is})"
         raise PolicyError(f"policy {target}: not found: {hint}") from error
     except (Exception, SystemExit) as error:  # modules are other people's code: they may raise anything
-        raise PolicyError(f"policy {where}: {_words(error)}: correct it") from error
+        raise PolicyError(f"policy {where}: {_one_line(error)}: correct it") from error
     policy = getattr(module, function, None) if function else _only_function(module, where)
     if policy is None:
         raise PolicyError(f"policy {where} has no {function}: give one of its functions ({_listed(module)})")
@@ -106,7 +106,7 @@ def _only_function(module: ModuleType, where: str) -> object:
     return getattr(module, names[0])
 
 
-def _words(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -122,7 +122,7 @@ class Watched:
         if hasattr(policy, "explores"):
             self.explores = policy.explores
         functools.update_wrapper(self, policy, updated=())
-        signal.signal(signal.SIGALRM, self._too_late)
+        signal.signal(signal.SIGALRM, self._on_time_limit)
         sys.addaudithook(self._audit)
 
     def __call__(self, pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
@@ -136,7 +136,7 @@ class Watched:
             if os.getpid() != self._process:
                 os._exit(0)  # the policy forked: the checks go on only in the original process
 
-    def _too_late(self, number: int, frame: FrameType | None) -> NoReturn:
+    def _on_time_limit(self, number: int, frame: FrameType | None) -> NoReturn:
         where = f" ({Path(frame.f_code.co_filename).name}:{frame.f_lineno})" if frame else ""
         raise DidNotReturn(f"it did not return within {self._call_s:g} s{where}")
 
@@ -153,22 +153,24 @@ class Watched:
 
     def io(self) -> Finding:
         if self.seen:
-            words = f"{'; '.join(self.seen)}: a policy must use only the pool and its options"
-            return Finding("io", Verdict.FAILED, words)
+            message = f"{'; '.join(self.seen)}: a policy must use only the pool and its options"
+            return Finding("io", Verdict.FAILED, message)
         return Finding("io", Verdict.PASSED, "it opens, connects and runs nothing, as far as Python reports")
 
 
-def tried(request: Request) -> dict[str, object]:
+def trial_result(request: Request) -> dict[str, object]:
     """The result as plain values: `findings`, `answers`, or why the policy was `refused`."""
     try:
         policy = Watched(load_target(request.target), request.call_s)
     except PolicyError as error:
         return {"refused": str(error)}
     if request.mode == "answers":
-        said = [ask(policy, state, request.options) for state in pool_states(request.seed)]
+        results = [ask(policy, state, request.options) for state in pool_states(request.seed)]
         # The text of an exception is left out: it may contain addresses of objects.
         return {
-            "answers": [[one.kind, sorted(one.cpus.items()), sorted(one.queued), sorted(one.suspended)] for one in said]
+            "answers": [
+                [one.kind, sorted(one.cpus.items()), sorted(one.queued), sorted(one.suspended)] for one in results
+            ]
         }
     findings = check_policy(policy, request.options, seed=request.seed)
     return {"findings": [asdict(one) for one in (*findings, policy.io())]}
@@ -180,7 +182,7 @@ def main(text: str, output: TextIO) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (LONGEST_OUTPUT, LONGEST_OUTPUT))
     faulthandler.enable()
     faulthandler.dump_traceback_later(request.total_s, exit=True)
-    json.dump(tried(request), output)
+    json.dump(trial_result(request), output)
     output.flush()
     os._exit(0)  # does not wait for threads and exit handlers that the policy left behind
 

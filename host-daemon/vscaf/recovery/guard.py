@@ -45,7 +45,7 @@ def resume(config_json: str) -> int:
     )
     config = msgspec.json.decode(config_json, type=Config)
     path = Path(config.state_directory) / "journal.json"
-    words = ""
+    reason = ""
     for _ in range(TRIES):
         try:
             content = read_journal(path)
@@ -62,13 +62,13 @@ def resume(config_json: str) -> int:
             log.info("nothing resumed: another process has the journal, or it cannot be used: %s", error)
             return 0
         except VscafError as error:
-            words = str(error)
+            reason = str(error)
             time.sleep(TRIES_GAP_S)
         else:
             if names:
                 log.warning("the daemon has ended: resumed the domains that it had suspended: %s", ", ".join(names))
             return 0
-    log.error("domains may still be suspended: %s: run `vscaf release`", words)
+    log.error("domains may still be suspended: %s: run `vscaf release`", reason)
     return 1
 
 

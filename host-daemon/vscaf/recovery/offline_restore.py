@@ -18,12 +18,12 @@ from vscaf.values import DomainSeen
 
 log = logging.getLogger(__name__)
 
-HEARING_S = 2.0  # how long to wait for an agent: without its answer the guest's CPUs stay as they are
+AGENT_TIMEOUT_S = 2.0  # how long to wait for an agent: without its answer the guest's CPUs stay as they are
 GUEST_DEADLINE_S = 2.0
 
 
 @asynccontextmanager
-async def _instead_of_a_daemon(config: Config, holder: str) -> AsyncIterator[tuple[Journal, LibvirtHost]]:
+async def _standalone(config: Config, holder: str) -> AsyncIterator[tuple[Journal, LibvirtHost]]:
     """The locked journal, and the host, which is not open yet. UsageError if a daemon uses either."""
     lock = lock_hypervisor(config.uri, holder)
     journal: Journal | None = None
@@ -45,7 +45,7 @@ async def restore_from_journal(config: Config, domain: str | None) -> list[str]:
     journal, as with a daemon. Takes the daemon's locks, so no daemon may run. UsageError if a daemon holds a lock, or
     if *domain* is not in the journal. VscafError if something could not be put back: the journal then keeps it.
     """
-    async with _instead_of_a_daemon(config, "release") as (journal, host):
+    async with _standalone(config, "release") as (journal, host):
         names = {entry.name for entry in (*journal.entries.values(), *journal.departed.values())}
         if domain is not None and domain not in names:
             raise UsageError(f"domain {domain}: the journal {journal.path} has no settings of it to put back")
@@ -88,8 +88,8 @@ async def _restore(journal: Journal, host: LibvirtHost, pool: HostPool, name: st
     try:
         journal.write(left, ended)
     except OSError as error:
-        words = f"journal {journal.path}: {error.strerror or error}: it still names domains put back: run this again"
-        failed.append(words)
+        message = f"journal {journal.path}: {error.strerror or error}: it still names domains put back: run this again"
+        failed.append(message)
     if failed:
         raise VscafError("; ".join(failed))
     return sorted(done)
@@ -107,7 +107,7 @@ async def _give_back(
     try:
         if await domain.adopt(entry, departed, pool) is None:
             return False
-        await domain.session.link_anew(domain.seen, HEARING_S)
+        await domain.session.reconnect(domain.seen, AGENT_TIMEOUT_S)
         await domain.give_back(GUEST_DEADLINE_S)
         return True
     finally:
@@ -121,7 +121,7 @@ async def resume_suspended(config: Config) -> list[str]:
     The next daemon does everything else. UsageError if a daemon has the journal; VscafError if some could not be
     resumed: the journal keeps them.
     """
-    async with _instead_of_a_daemon(config, "guard") as (journal, host):
+    async with _standalone(config, "guard") as (journal, host):
         suspended = {key: entry for key, entry in journal.entries.items() if entry.suspended}
         if not suspended:
             return []

@@ -66,7 +66,7 @@ def simulate(
             raise UsageError("--pictures needs a directory to write to: add --output DIRECTORY")
         if not files:
             raise UsageError("no scenario: give files, or names that `vscaf simulate --list` shows")
-        asked = session.Asked(
+        arguments = session.Arguments(
             files=tuple(dict.fromkeys(files)),
             policies=tuple(
                 dict.fromkeys(name.strip() for some in policies for name in some.split(",") if name.strip())
@@ -78,7 +78,7 @@ def simulate(
             as_json=as_json,
             pictures=pictures,
         )
-        sys.exit(session.run(asked))
+        sys.exit(session.run(arguments))
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -37,7 +37,7 @@ WIDE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Arguments:
     """The user's arguments; see the options of `vscaf simulate`. No policies: the default ones."""
 
     files: tuple[str, ...]
@@ -68,27 +68,27 @@ def list_scenarios(as_json: bool) -> None:
     _console().print(rows)
 
 
-def run(asked: Asked) -> int:
+def run(arguments: Arguments) -> int:
     """Runs everything and returns the exit status. UsageError before the first run if an argument is wrong."""
-    scenarios = _scenarios(asked.files)
-    policies = asked.policies or tuple(name for name in DEFAULT_POLICIES if name in policy_names())
+    scenarios = _scenarios(arguments.files)
+    policies = arguments.policies or tuple(name for name in DEFAULT_POLICIES if name in policy_names())
     for scenario in scenarios:
         for policy in policies:
-            _try(policy, scenario)
+            _check_policy(policy, scenario)
         _warn_of_options(scenario, policies)
-    draw = _draws(asked)
-    if asked.output is not None:
-        _make(asked.output)
-    seeds = {one.name: _seeds(one, asked) for one in scenarios}
+    draw = _draws_pictures(arguments)
+    if arguments.output is not None:
+        _make_directory(arguments.output)
+    seeds = {one.name: _seeds(one, arguments) for one in scenarios}
     jobs = [Job(one, policy, seed) for one in scenarios for seed in seeds[one.name] for policy in policies]
-    with _progress(len(jobs)) as tell:
-        outcomes = run_all(jobs, asked.processes or usable_cpus(), tell)
+    with _progress(len(jobs)) as report_progress:
+        outcomes = run_all(jobs, arguments.processes or usable_cpus(), report_progress)
     each = len(outcomes) // len(scenarios)
     found = [
         Outcomes(scenario, _oracles(scenario, seeds[scenario.name]), outcomes[number * each : (number + 1) * each])
         for number, scenario in enumerate(scenarios)
     ]
-    _show(found, asked, draw)
+    _show(found, arguments, draw)
     good = all(not one.failures and not any(run.violations for run in one.runs) for one in found)
     return 0 if good else 1
 
@@ -103,12 +103,12 @@ def _scenarios(files: Sequence[str]) -> list[Scenario]:
     return [one for _file, one in scenarios]
 
 
-def _seeds(scenario: Scenario, asked: Asked) -> range:
-    first = scenario.seed if asked.seed is None else asked.seed
-    return range(first, first + asked.seeds)
+def _seeds(scenario: Scenario, arguments: Arguments) -> range:
+    first = scenario.seed if arguments.seed is None else arguments.seed
+    return range(first, first + arguments.seeds)
 
 
-def _try(policy: str, scenario: Scenario) -> None:
+def _check_policy(policy: str, scenario: Scenario) -> None:
     """UsageError if the policy or the scenario's options for it cannot be used. Calls it with a pool without guests."""
     options = options_for(policy, scenario.policy_options)
     try:
@@ -126,27 +126,27 @@ def _warn_of_options(scenario: Scenario, policies: Sequence[str]) -> None:
     """Warns of options that no policy uses: with a misspelt name, a policy would silently run without its options."""
     known = {*policy_names(), *(name for policy in policies for name in option_names(policy))}
     for name in sorted(set(scenario.policy_options) - known):
-        words = f"policy_options.{name} names no policy that is installed or tried: check the name"
-        click.echo(printable(f"vscaf: scenario {scenario.name}: {words}"), err=True)
+        message = f"policy_options.{name} names no policy that is installed or tried: check the name"
+        click.echo(printable(f"vscaf: scenario {scenario.name}: {message}"), err=True)
 
 
-def _draws(asked: Asked) -> bool:
+def _draws_pictures(arguments: Arguments) -> bool:
     """Whether to draw pictures. UsageError if the user wants pictures and they cannot be drawn."""
-    if asked.output is None or asked.pictures is False:
+    if arguments.output is None or arguments.pictures is False:
         return False
     from vscaf.simulate.report.pictures import need_matplotlib  # noqa: PLC0415  (only where there are pictures)
 
     try:
         need_matplotlib()
     except UsageError as error:
-        if asked.pictures:
+        if arguments.pictures:
             raise
         click.echo(f"vscaf: no pictures: {error}", err=True)
         return False
     return True
 
 
-def _make(directory: Path) -> None:
+def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -170,30 +170,32 @@ def _oracle(scenario: Scenario, best: BestDynamic) -> Oracle:
     return Oracle(best.sum_of_speedups, splits[0] if same else None)
 
 
-def _show(found: Sequence[Outcomes], asked: Asked, draw: bool) -> None:
+def _show(found: Sequence[Outcomes], arguments: Arguments, draw: bool) -> None:
     content = document(found)
-    if asked.as_json:
+    if arguments.as_json:
         click.echo(_text(content), nl=False)
     else:
         console = _console()
-        for one in found:
-            console.print(table(one, console))
+        for outcomes in found:
+            console.print(table(outcomes, console))
         if len(found) > 1:
             console.print(together_table(found))
-    if asked.output is None:
+    if arguments.output is None:
         return
-    written = [asked.output / "results.json"]
+    written = [arguments.output / "results.json"]
     try:
         written[0].write_text(_text(content), encoding="utf-8")
         if draw:
             from vscaf.simulate.report.picture_files import write_pictures  # noqa: PLC0415  (it imports matplotlib)
 
-            for one in found:
-                written += write_pictures(one, asked.output)
+            for outcomes in found:
+                written += write_pictures(outcomes, arguments.output)
     except OSError as error:
-        raise VscafError(f"--output {asked.output}: {error.strerror}: free space, or give another directory") from error
+        raise VscafError(
+            f"--output {arguments.output}: {error.strerror}: free space, or give another directory"
+        ) from error
     for path in written:
-        click.echo(f"wrote {path}", err=asked.as_json)
+        click.echo(f"wrote {path}", err=arguments.as_json)
 
 
 def _text(content: Mapping[str, Any]) -> str:
@@ -222,7 +224,7 @@ def _progress(runs: int) -> "Iterator[Any]":
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("runs", total=runs)
 
-        def tell(done: float) -> None:
+        def report_progress(done: float) -> None:
             bar.update(task, completed=done)
 
-        yield tell
+        yield report_progress

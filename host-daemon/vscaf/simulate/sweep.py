@@ -63,23 +63,23 @@ def run_all(
     on_progress is called from time to time with the sum of the shares that are done (len(jobs) at the end). A run that
     fails, or kills its process, is a Failure, and the others go on. On KeyboardInterrupt the workers are ended.
     """
-    tell = on_progress or (lambda share: None)
+    report_progress = on_progress or (lambda share: None)
     if processes <= 1 or len(jobs) <= 1:
-        return tuple(_one_after_the_other(jobs, tell))
+        return tuple(_one_after_the_other(jobs, report_progress))
     outcomes: dict[int, Outcome] = {}
     # A process that dies breaks the pool, and the pool does not tell which run it was. So all runs that were not done
     # are tried once more, each in a pool of its own.
-    for number in _in_one_pool(jobs, range(len(jobs)), min(processes, len(jobs)), outcomes, tell):
-        _in_one_pool(jobs, [number], 1, outcomes, tell)
+    for number in _in_one_pool(jobs, range(len(jobs)), min(processes, len(jobs)), outcomes, report_progress):
+        _in_one_pool(jobs, [number], 1, outcomes, report_progress)
         outcomes.setdefault(number, _failure(jobs[number], "its process was killed: is there enough memory?"))
-    tell(len(jobs))
+    report_progress(len(jobs))
     return tuple(outcomes[number] for number in range(len(jobs)))
 
 
-def _one_after_the_other(jobs: Sequence[Job], tell: Callable[[float], None]) -> Iterator[Outcome]:
+def _one_after_the_other(jobs: Sequence[Job], report_progress: Callable[[float], None]) -> Iterator[Outcome]:
     for number, job in enumerate(jobs):
-        yield run_one(job, lambda share, before=number: tell(before + share))  # type: ignore[misc]
-        tell(number + 1)
+        yield run_one(job, lambda share, before=number: report_progress(before + share))  # type: ignore[misc]
+        report_progress(number + 1)
 
 
 def _in_one_pool(
@@ -87,7 +87,7 @@ def _in_one_pool(
     numbers: Sequence[int],
     processes: int,
     outcomes: dict[int, Outcome],
-    tell: Callable[[float], None],
+    report_progress: Callable[[float], None],
 ) -> list[int]:
     """Runs jobs by number and writes *outcomes*; returns the numbers of those that were lost because a process died."""
     # Not "fork": a progress bar draws in a thread of its own, and a fork during that may hang.
@@ -113,7 +113,7 @@ def _in_one_pool(
                     outcomes[number] = future.result()
                 except BrokenProcessPool:
                     lost.append(number)
-            tell(sum(shares[number] for number in range(len(jobs))))
+            report_progress(sum(shares[number] for number in range(len(jobs))))
     return sorted(lost)
 
 
@@ -150,10 +150,10 @@ def _in_worker(number: int, job: Job) -> Outcome:
     shares = _done_in_worker
     assert shares is not None
 
-    def tell(share: float) -> None:
+    def report_progress(share: float) -> None:
         shares[number] = share
 
-    return run_one(job, tell)
+    return run_one(job, report_progress)
 
 
 def run_one(job: Job, on_progress: Callable[[float], None] | None = None) -> Outcome:
@@ -168,9 +168,9 @@ def run_one(job: Job, on_progress: Callable[[float], None] | None = None) -> Out
             policy_function=find_policy(job.policy),
         )
     except Exception as error:  # noqa: BLE001  (a plug-in may raise anything, and the other runs must go on)
-        words = " ".join(str(error).split()) or "no reason given"
+        reason = " ".join(str(error).split()) or "no reason given"
         return _failure(
-            job, words if type(error).__module__.startswith("vscaf") else f"{type(error).__name__}: {words}"
+            job, reason if type(error).__module__.startswith("vscaf") else f"{type(error).__name__}: {reason}"
         )
 
 

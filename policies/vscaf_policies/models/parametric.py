@@ -232,17 +232,17 @@ def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array
     """
     dimensions = len(start)
     identity = np.eye(dimensions)
-    here = kept = start
+    parameters = kept = start
     best, damping = math.inf, 1e-2
     normal, slopes = identity, start
     for _ in range(_STEPS):
-        shift = np.where(here > 0.5, -_DIFFERENCE, _DIFFERENCE)
-        around = np.concatenate([here[None], here + identity * shift])
+        shift = np.where(parameters > 0.5, -_DIFFERENCE, _DIFFERENCE)
+        around = np.concatenate([parameters[None], parameters + identity * shift])
         misfits = (family.curves(family.natural(around), sizes) - data.y) / data.error
         chi_squared = float(misfits[0] @ misfits[0])
         gained = best - chi_squared
         if gained > 0.0:
-            kept, best, damping = here, chi_squared, damping * 0.1
+            kept, best, damping = parameters, chi_squared, damping * 0.1
             slope = (misfits[1:] - misfits[0]) / shift[:, None]
             normal, slopes = slope @ slope.T, slope @ misfits[0]
             if gained < 1e-2:
@@ -251,7 +251,7 @@ def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array
             damping *= 20.0
             if damping > 1e4:
                 break
-        here = np.minimum(np.maximum(kept - _solved(normal, slopes, damping), 0.0), 1.0)
+        parameters = np.minimum(np.maximum(kept - _solved(normal, slopes, damping), 0.0), 1.0)
     return kept, normal + 12.0 * identity
 
 

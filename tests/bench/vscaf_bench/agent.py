@@ -39,7 +39,7 @@ def kib(pid: int, file: str, *fields: str) -> int:
     return sum(int(line.split()[1]) for line in lines if line.split(":")[0] in fields)
 
 
-class Asked:
+class Responder:
     """A program that answers each input line with a line of whole numbers."""
 
     def __init__(self, command: list[str]) -> None:
@@ -53,7 +53,7 @@ class Asked:
             raise SystemExit(f"{self.process.args!r} ended with {self.process.wait()}")
         return line.strip()
 
-    def ask(self) -> list[int]:
+    def query(self) -> list[int]:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -74,7 +74,7 @@ class Asked:
 class Agent:
     pid: int
     socket: Path
-    host: Asked | None
+    host: Responder | None
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -102,13 +102,13 @@ class Bench:
     def agent(self, *options: str, host: bool) -> Iterator[Agent]:
         """A new agent, with a host that reads or without a host."""
         socket, port = self.directory / "agent.sock", self.directory / "port"
-        reader = Asked([str(self.tool("machine")), "host", str(port)]) if host else None
+        reader = Responder([str(self.tool("machine")), "host", str(port)]) if host else None
         command = [str(self.agent_path), "--socket", str(socket), *options]
         process = subprocess.Popen([*command, *(["--port", str(port)] if host else ["--standalone"])])
         try:
-            end = time.monotonic() + PATIENCE_S
+            end_s = time.monotonic() + PATIENCE_S
             while not socket.exists():
-                if process.poll() is not None or time.monotonic() > end:
+                if process.poll() is not None or time.monotonic() > end_s:
                     raise SystemExit(f"the agent did not start: {' '.join(command)}")
                 time.sleep(0.01)
             yield Agent(process.pid, socket, reader)
@@ -122,8 +122,8 @@ class Bench:
             raise SystemExit(f"the agent ended with {status}")
 
     @contextmanager
-    def crowd(self, agent: Agent, processes: int, what: str) -> Iterator[Asked]:
-        crowd = Asked([str(self.tool("crowd")), str(agent.socket), str(processes), what])
+    def crowd(self, agent: Agent, processes: int, what: str) -> Iterator[Responder]:
+        crowd = Responder([str(self.tool("crowd")), str(agent.socket), str(processes), what])
         try:
             yield crowd
         finally:
@@ -132,18 +132,18 @@ class Bench:
 
 def own_share(agent: Agent, seconds: float) -> float:
     """CPU time of the agent in % of one core."""
-    before, began = cpu_seconds(agent.pid), time.monotonic()
+    before, began_s = cpu_seconds(agent.pid), time.monotonic()
     time.sleep(seconds)
-    return 100.0 * (cpu_seconds(agent.pid) - before) / (time.monotonic() - began)
+    return 100.0 * (cpu_seconds(agent.pid) - before) / (time.monotonic() - began_s)
 
 
 def reports_flow(agent: Agent, seconds: float) -> None:
     """Checks that the measured agent works: its reports have come."""
     if agent.host is None:
         return
-    before = agent.host.ask()[0]
+    before = agent.host.query()[0]
     time.sleep(seconds)
-    came = agent.host.ask()[0] - before
+    came = agent.host.query()[0] - before
     if came < seconds * PERIODS_A_SECOND / 2:
         raise SystemExit(f"{came} reports came in {seconds} s: this agent does not work, or the machine is too busy")
 
@@ -158,36 +158,36 @@ class Case:
     report_bytes: int
 
 
-def beside(agent: Agent, turns: int, seconds: float, work: Asked, soaking: bool) -> Case:
+def beside(agent: Agent, turns: int, seconds: float, work: Responder, soaking: bool) -> Case:
     """Turns with and without the agent, in alternating order: the work that `work` reports, and its CPU time."""
     case = Case([], [], [], [], [], 0)
     cpus = len(os.sched_getaffinity(0))
 
-    def one(machine: list[float], done: list[float]) -> None:
-        before, began = work.ask(), time.monotonic()
+    def run_turn(machine: list[float], done: list[float]) -> None:
+        before, began_s = work.query(), time.monotonic()
         time.sleep(seconds)
-        after, took = work.ask(), time.monotonic() - began
+        after, took_s = work.query(), time.monotonic() - began_s
         if soaking:
-            machine.append(100.0 * (cpus - (after[0] - before[0]) / 1e9 / took))
-        done.append((after[-1] - before[-1]) / took)
+            machine.append(100.0 * (cpus - (after[0] - before[0]) / 1e9 / took_s))
+        done.append((after[-1] - before[-1]) / took_s)
 
     def with_agent() -> None:
         own = cpu_seconds(agent.pid)
-        began = time.monotonic()
-        one(case.machine, case.work)
-        case.own.append(100.0 * (cpu_seconds(agent.pid) - own) / (time.monotonic() - began))
+        began_s = time.monotonic()
+        run_turn(case.machine, case.work)
+        case.own.append(100.0 * (cpu_seconds(agent.pid) - own) / (time.monotonic() - began_s))
 
     def without() -> None:
         with agent.stopped():
             time.sleep(0.01)
-            one(case.machine_without, case.work_without)
+            run_turn(case.machine_without, case.work_without)
         time.sleep(0.05)  # the agent makes up for one missed period, which is not measured
 
     for turn in range(turns):
         for measure in (with_agent, without) if turn % 2 == 0 else (without, with_agent):
             measure()
     if agent.host is not None:
-        case.report_bytes = agent.host.ask()[1]
+        case.report_bytes = agent.host.query()[1]
     return case
 
 
@@ -197,13 +197,13 @@ def cpu(bench: Bench, report: Report) -> None:
     results: list[Result] = []
     for host in (True, False):
         place = "host" if host else "standalone"
-        for what in ("idle", "sections"):
-            with bench.agent(host=host) as agent, bench.crowd(agent, PROCESSES, what) as crowd:
+        for activity in ("idle", "sections"):
+            with bench.agent(host=host) as agent, bench.crowd(agent, PROCESSES, activity) as crowd:
                 reports_flow(agent, 1.0)
                 quiet: list[float] = []
-                if what == "idle":
+                if activity == "idle":
                     quiet = [own_share(agent, seconds) for _ in range(turns)]
-                    soak = Asked([str(bench.tool("machine")), "soak"])
+                    soak = Responder([str(bench.tool("machine")), "soak"])
                     try:
                         case = beside(agent, turns, seconds, soak, soaking=True)
                     finally:
@@ -212,7 +212,7 @@ def cpu(bench: Bench, report: Report) -> None:
                     case = beside(agent, turns, seconds, crowd, soaking=False)
             # With work on every CPU its memory is not in the caches. That costs more, and it is what counts.
             value, low, high = median_interval(case.own)
-            name = f"agent.cpu.64_processes.{what}.{place}"
+            name = f"agent.cpu.64_processes.{activity}.{place}"
             lost = [100.0 * (1.0 - a / b) for a, b in zip(case.work, case.work_without, strict=True)]
             detail: dict[str, object] = {
                 "own_percent_of_one_core": case.own,
@@ -221,12 +221,12 @@ def cpu(bench: Bench, report: Report) -> None:
                 "work_lost_percent_of_all_cpus": median_interval(lost),
                 "report_bytes": case.report_bytes,
             }
-            baseline, ours, theirs = "sections/s without it", case.work, case.work_without
+            baseline, with_agent, without_agent = "sections/s without it", case.work, case.work_without
             if case.machine:
                 added = [a - b for a, b in zip(case.machine, case.machine_without, strict=True)]
                 detail["machine_added_percent_of_one_core"] = median_interval(added)
                 baseline = "the machine without it, % of one core"
-                ours, theirs = case.machine, case.machine_without
+                with_agent, without_agent = case.machine, case.machine_without
             result = Result(
                 name,
                 "%",
@@ -235,8 +235,8 @@ def cpu(bench: Bench, report: Report) -> None:
                 high,
                 len(case.own),
                 baseline,
-                statistics.median(theirs),
-                statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
+                statistics.median(without_agent),
+                statistics.median(a / b for a, b in zip(with_agent, without_agent, strict=True)),
             )
             report.details[name] = detail
             report.add(result)
@@ -316,23 +316,23 @@ def pairs_of(command: list[str]) -> tuple[list[float], list[float]]:
 def add_latency(
     report: Report, name: str, pairs: tuple[list[float], list[float]], baseline: str, bar: str = ""
 ) -> None:
-    bare, ours = pairs
+    base_ms, measured_ms = pairs
     for percent in (50, 99):
-        base = percentile(bare, percent)
+        base = percentile(base_ms, percent)
         report.add(
             Result(
                 f"{name}.p{percent}",
                 "ms",
-                *percentile_interval(ours, percent),
-                len(ours),
+                *percentile_interval(measured_ms, percent),
+                len(measured_ms),
                 f"{baseline}, p{percent}",
                 base,
-                percentile(ours, percent) / base,
+                percentile(measured_ms, percent) / base,
                 bar,
             )
         )
-    spread = {f"p{percent}": percentile(ours, percent) for percent in (0, 10, 50, 90, 99, 100)}
-    report.details[name] = {"ms": spread, "baseline_ms": {f"p{p}": percentile(bare, p) for p in (0, 50, 99, 100)}}
+    spread = {f"p{percent}": percentile(measured_ms, percent) for percent in (0, 10, 50, 90, 99, 100)}
+    report.details[name] = {"ms": spread, "baseline_ms": {f"p{p}": percentile(base_ms, p) for p in (0, 50, 99, 100)}}
 
 
 def latency(bench: Bench, report: Report) -> None:

@@ -111,7 +111,7 @@ async def run_daemon(directory: Path, guests: int, host: LibvirtHost | Simulated
         profiler.disable()
         profiler.dump_stats(profile)
     print("ready", flush=True)
-    await asyncio.wait([running, asyncio.create_task(told_to_end())], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([running, asyncio.create_task(stop_requested())], return_when=asyncio.FIRST_COMPLETED)
     if running.done():  # it ended by itself: result() raises the reason
         running.result()
         raise SystemExit("the daemon ended by itself")
@@ -132,13 +132,13 @@ async def run_links(directory: Path, guests: int) -> None:
     for link in links:
         link.start()
     print("ready", flush=True)
-    await told_to_end()
+    await stop_requested()
     print(json.dumps(state_of(links)), flush=True)
     for link in links:
         await link.stop()
 
 
-async def told_to_end() -> None:
+async def stop_requested() -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     await reader.read()
@@ -207,7 +207,7 @@ def measure_messages(report: Report, quick: bool) -> None:
     """Decoded reports of three programs per second, compared with plain json.loads, in turns on the same lines."""
     rng = random.Random(7)
     lines = [report_line(rng, 5, 4, computing=True)[:-1] for _ in range(200)]
-    ours, plain = [], []
+    decoded, plain = [], []
 
     def rate(work: object) -> float:
         assert callable(work)
@@ -217,12 +217,12 @@ def measure_messages(report: Report, quick: bool) -> None:
         return len(lines) / (time.perf_counter() - began_s)
 
     for _ in range(20 if quick else 200):
-        ours.append(rate(messages.decode_from_guest))
+        decoded.append(rate(messages.decode_from_guest))
         plain.append(rate(json.loads))
-    value, low, high = median_interval(ours)
+    value, low, high = median_interval(decoded)
     base = median_interval(plain)[0]
-    ratio = median_interval([one / other for one, other in zip(ours, plain, strict=True)])[0]
-    report.add(Result("messages.decoded", "1/s", value, low, high, len(ours), "json.loads", base, ratio))
+    ratio = median_interval([one / other for one, other in zip(decoded, plain, strict=True)])[0]
+    report.add(Result("messages.decoded", "1/s", value, low, high, len(decoded), "json.loads", base, ratio))
     report.details["messages.decoded"] = {"report_bytes": len(lines[0])}
 
 

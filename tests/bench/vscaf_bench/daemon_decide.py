@@ -77,7 +77,7 @@ class Period:
 
     decision: Decision
     target: dict[str, frozenset[int]]
-    way: TransitionPlan
+    transition_plan: TransitionPlan
     parts_ms: dict[str, float]
     cpu_ms: float
 
@@ -99,13 +99,13 @@ def observe_to_plan(
     bounds = {domain.name: (domain.minimum, domain.maximum) for domain in pool.domains}
     violations = check_partitions(target, decision.allocations, bounds, topology, decision.sharing)
     checked = clock()
-    way = plan(held, target, decision.sharing)
+    transition_plan = plan(held, target, decision.sharing)
     planned = clock()
     cpu_ms = 1e3 * (time.thread_time() - begun_cpu)
     if violations:
         raise SystemExit(f"the partition breaks a law: {violations[0]}")
     times = {"decide": decided - begun, "place": placed - decided, "check": checked - placed, "plan": planned - checked}
-    return Period(decision, target, way, {name: 1e3 * seconds for name, seconds in times.items()}, cpu_ms)
+    return Period(decision, target, transition_plan, {name: 1e3 * seconds for name, seconds in times.items()}, cpu_ms)
 
 
 def nothing_changes(pool: PoolState, _chance: random.Random) -> PoolState:
@@ -190,7 +190,7 @@ def measure(quick: bool, report: Report) -> None:
             figures: list[tuple[float, float, dict[str, float], int]] = []
             for period in history(domains, cpus, case, 20 if quick else 100):
                 # Only numbers of a period are kept, because the garbage collector's time grows with the objects.
-                steps = len(period.way.shrinks) + len(period.way.grows)
+                steps = len(period.transition_plan.shrinks) + len(period.transition_plan.grows)
                 figures.append((period.total_ms, period.cpu_ms, period.parts_ms, steps))
             times = [total for total, *_others in figures]
             results[case] = Result(name, "ms", *median_interval(times), len(times), bar=bar)

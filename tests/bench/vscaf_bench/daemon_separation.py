@@ -106,8 +106,8 @@ def first_change(samples: Sequence[Sample], domain: str, after_s: float, where: 
 def decided_at(log: str, after_s: float) -> float | None:
     """When the daemon's log first has a decision that takes pCPUs from the steady guest; it has local times of day."""
     now_s, today = time.monotonic(), datetime.datetime.now()
-    for words in re.findall(rf"(?m)^(\d\d:\d\d:\d\d\.\d+) .*event=allocation .*\bdomain={STEADY} ", log):
-        clock = datetime.datetime.strptime(words, "%H:%M:%S.%f").time()
+    for time_of_day in re.findall(rf"(?m)^(\d\d:\d\d:\d\d\.\d+) .*event=allocation .*\bdomain={STEADY} ", log):
+        clock = datetime.datetime.strptime(time_of_day, "%H:%M:%S.%f").time()
         ago_s = (today - datetime.datetime.combine(today.date(), clock)).total_seconds() % 86400
         if now_s - ago_s >= after_s:
             return now_s - ago_s
@@ -144,10 +144,10 @@ class Bench:
         apart_s = separated_at(sampler.samples, begin_s)
         steps: dict[str, float] = {}
         if log is not None:
-            said = log.read_bytes()[log_offset:].decode(errors="replace")
+            log_text = log.read_bytes()[log_offset:].decode(errors="replace")
             fewer = len(self.pool) - 1
             found = {
-                "decided": decided_at(said, asked_s),
+                "decided": decided_at(log_text, asked_s),
                 "left": first_change(sampler.samples, STEADY, asked_s, lambda cpus: cpus <= fewer),
                 "pinned": first_change(sampler.samples, BURSTY, asked_s, lambda cpus: cpus <= fewer),
             }
@@ -195,7 +195,7 @@ def measure(quick: bool, report: Report) -> None:
     image = Path(os.environ.get("VSCAF_IMAGE", "build/image/current"))
     cache = Path("build/lab/cache").resolve()
     pool = sorted(os.sched_getaffinity(0))[:2]
-    number, aside = (8, 2) if quick else (100, 20)
+    number, baseline_bursts = (8, 2) if quick else (100, 20)
     with (
         tempfile.TemporaryDirectory(prefix="vscaf-bench-") as logs,
         PrivateLibvirt(logs=Path(logs), cache=cache) as lab,
@@ -205,47 +205,49 @@ def measure(quick: bool, report: Report) -> None:
         bench = Bench(lab, {STEADY: steady, BURSTY: bursty}, pool)
         program = steady.start(STEADY_PROGRAM)
         print(f"bench-daemon: separation, {number} bursts ...", flush=True)
-        ours, log = _under_daemon(bench, "max-speedup", number)
+        managed, log = _under_daemon(bench, "max-speedup", number)
         print("bench-daemon: the same without vscaf, and with pins by hand ...", flush=True)
-        theirs, _ = _under_daemon(bench, "unmanaged", aside)
+        unmanaged, _ = _under_daemon(bench, "unmanaged", baseline_bursts)
         # With pins by hand, a program has as many threads as pCPUs: more threads would spin for each other on one.
         program.kill()
         bench.environment = "OMP_NUM_THREADS=1"
         program = steady.start(f"export OMP_NUM_THREADS=1; {STEADY_PROGRAM}")
         bench.pin({STEADY: [pool[0]], BURSTY: [pool[1]]})
-        by_hand = bench.bursts(aside, None, lambda: True)
+        by_hand = bench.bursts(baseline_bursts, None, lambda: True)
         if program.done():
             raise SystemExit(f"bench-daemon: the steady guest's program failed: {program.wait(0).text}")
         program.kill()
-    _add(report, ours, theirs, by_hand, log)
+    _add(report, managed, unmanaged, by_hand, log)
 
 
-def _add(report: Report, ours: list[Measured], theirs: list[Measured], by_hand: list[Measured], log: str) -> None:
+def _add(report: Report, managed: list[Measured], unmanaged: list[Measured], by_hand: list[Measured], log: str) -> None:
     # A burst without separation counts with its length, which is the least time that separation can have taken.
-    separation_ms = [1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in ours]
-    apart = sum(one.separated_s is not None for one in theirs)
+    separation_ms = [1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in managed]
+    apart = sum(one.separated_s is not None for one in unmanaged)
     together_ms = statistics.median(
-        1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in theirs
+        1e3 * (one.seconds if one.separated_s is None else one.separated_s) for one in unmanaged
     )
-    words = f"unmanaged ({apart} of {len(theirs)} bursts ever separated), ms"
+    baseline_name = f"unmanaged ({apart} of {len(unmanaged)} bursts ever separated), ms"
     for name, share, bar in (("p50", 0.5, "at most 500 ms"), ("p99", 0.99, "")):
         value, low, high = quantile(separation_ms, share)
         ratio = value / together_ms
-        report.add(Result(f"separation.{name}", "ms", value, low, high, len(ours), words, together_ms, ratio, bar))
+        report.add(
+            Result(f"separation.{name}", "ms", value, low, high, len(managed), baseline_name, together_ms, ratio, bar)
+        )
     before: dict[str, float] = {}
     for step, since in zip(STEPS, (None, "decided", "left"), strict=True):
         took_ms = [
             1e3 * (one.steps_s[step] - (one.steps_s[since] if since else 0.0))
-            for one in ours
+            for one in managed
             if step in one.steps_s and (since is None or since in one.steps_s)
         ]
         if took_ms:
             value, low, high = median_interval(took_ms)
             report.add(Result(f"separation.until_{step}", "ms", value, low, high, len(took_ms)))
             before[step] = max(took_ms)
-    for name, bursts in (("separation.burst", ours), ("separation.burst_pinned_by_hand", by_hand)):
+    for name, bursts in (("separation.burst", managed), ("separation.burst_pinned_by_hand", by_hand)):
         value, low, high = median_interval([1e3 * one.seconds for one in bursts])
-        base = statistics.median(1e3 * one.seconds for one in theirs)
+        base = statistics.median(1e3 * one.seconds for one in unmanaged)
         report.add(Result(name, "ms", value, low, high, len(bursts), "unmanaged, ms", base, value / base))
     report.details["separation"] = {
         "begins": f"first {STARTED_WINDOW_S * 1e3:g} ms in which the second guest used {STARTED_CPUS:g} pCPUs",
@@ -253,8 +255,8 @@ def _add(report: Report, ours: list[Measured], theirs: list[Measured], by_hand: 
         "steps": "until_decided: from the start to the daemon's decision; until_left: from there until the first guest "
         "had left a pCPU; until_pinned: from there until the second guest's pins were set",
         "slowest_ms": before,
-        "never_separated": sum(one.separated_s is None for one in ours),
+        "never_separated": sum(one.separated_s is None for one in managed),
         "deadlines_missed": len(re.findall(rf"domain {STEADY}: shrinking -> contained", log)),
-        "way_into_the_guest_ms": 1e3 * statistics.median(one.started_after_s for one in ours),
+        "way_into_the_guest_ms": 1e3 * statistics.median(one.started_after_s for one in managed),
         "pinned_by_hand": "always separated, with one pCPU idle while only one guest computes",
     }

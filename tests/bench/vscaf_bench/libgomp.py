@@ -43,7 +43,7 @@ class Bench:
 
     def plain(self, command: list[str], threads: int, **extra: str) -> tuple[float, str]:
         """Wall seconds and standard output of a run without the shim."""
-        began = time.monotonic()
+        began_s = time.monotonic()
         done = subprocess.run(
             command,
             env=self.environment(OMP_NUM_THREADS=str(threads), **extra),
@@ -51,10 +51,10 @@ class Bench:
             text=True,
             check=False,
         )
-        wall = time.monotonic() - began
+        wall_s = time.monotonic() - began_s
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)} failed ({done.returncode}): {done.stdout}{done.stderr}")
-        return wall, done.stdout
+        return wall_s, done.stdout
 
     def shimmed(self, command: list[str], options: list[str], **extra: str) -> tuple[dict[str, Any], str]:
         """bench-run's figures of a run under the shim, and the command's standard output."""
@@ -118,14 +118,14 @@ def alone(bench: Bench, report: Report) -> None:
     for name in ALONE:
         repeat = str(repeat_for(bench, name, length))
         plain: list[float] = []
-        ours: list[float] = []
+        shimmed: list[float] = []
         for _ in range(pairs):
             plain.append(bench.plain([bench.program(name)], 2, NPB_REPEAT=repeat)[0])
-            ours.append(bench.shimmed([bench.program(name)], ["--team", "2"], NPB_REPEAT=repeat)[0]["wall_seconds"])
+            shimmed.append(bench.shimmed([bench.program(name)], ["--team", "2"], NPB_REPEAT=repeat)[0]["wall_seconds"])
         result = report.compare(
             f"alone.slowdown.{name}",
             "%",
-            ours,
+            shimmed,
             plain,
             baseline_name="libgomp alone, s",
             figure=lambda one, other: 100.0 * (one / other - 1.0),
@@ -178,37 +178,42 @@ def estimates(bench: Bench, report: Report) -> None:
         repeat = str(repeat_for(bench, name, length))
         repeat_short = str(max(1, round(int(repeat) * short / length)))
         ratios: list[float] = []
-        told: list[dict[str, Any]] = []
+        pages: list[dict[str, Any]] = []
 
         for _ in range(runs):
             ratios.append(speedup_of_two(bench, name, repeat_short))
             options = ["--team", "2", "--learn", "--estimate-after", str(after)]
-            told.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0])
+            pages.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0])
             ratios.append(speedup_of_two(bench, name, repeat_short))
-        truth = statistics.median(ratios)
+        measured_speedup = statistics.median(ratios)
         _, half = mean_interval(ratios)
-        for page in told:
+        for page in pages:
             costs.append(page["end"]["learn_cost_seconds"] / page["cpu_seconds"])
             early = page["early"] or page["end"]
             point = next((e for e in early["estimates"] if e["p"] == 2), None)
-            entry: dict[str, object] = {"program": name, "truth": truth, "ratios": ratios, "repeat": int(repeat)}
+            entry: dict[str, object] = {
+                "program": name,
+                "truth": measured_speedup,
+                "ratios": ratios,
+                "repeat": int(repeat),
+            }
             entry["cost"] = costs[-1]
             if point is None:
                 unknown += 1
                 entry["estimate"] = None
             else:
                 known += 1
-                error = 100.0 * abs(point["speedup"] / truth - 1.0)
+                error = 100.0 * abs(point["speedup"] / measured_speedup - 1.0)
                 errors.append(error)
-                off, own = abs(point["speedup"] - truth), 1.96 * point["standard_error"]
-                outside += off > own
-                apart += off > math.hypot(own, half)
+                difference, own = abs(point["speedup"] - measured_speedup), 1.96 * point["standard_error"]
+                outside += difference > own
+                apart += difference > math.hypot(own, half)
                 entry |= {
                     "estimate": point["speedup"],
                     "standard_error": point["standard_error"],
                     "samples": point["samples"],
                     "error_percent": error,
-                    "outside": off > own,
+                    "outside": difference > own,
                 }
             details.append(entry)
             print("  ", entry, flush=True)
@@ -232,11 +237,11 @@ def resizing(bench: Bench, report: Report) -> None:
     rounds, length, minute = (1, 0.8, 5.0) if bench.quick else (3, 5.0, 60.0)
     name = "cg.A"
     repeat = str(repeat_for(bench, name, length))
-    ours: list[float] = []
+    resized: list[float] = []
     constant: dict[int, list[float]] = {size: [] for size in (1, 2, 3, 4)}
     for _ in range(rounds):
         options = ["--team", "2", "--resize", "4,1,4"]
-        ours.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0]["wall_seconds"])
+        resized.append(bench.shimmed([bench.program(name)], options, NPB_REPEAT=repeat)[0]["wall_seconds"])
         for size, walls in constant.items():
             walls.append(bench.plain([bench.program(name)], size, NPB_REPEAT=repeat)[0])
     best = min(constant, key=lambda size: statistics.median(constant[size]))
@@ -244,7 +249,7 @@ def resizing(bench: Bench, report: Report) -> None:
     report.compare(
         "resize.4hz.slowdown",
         "%",
-        ours,
+        resized,
         constant[best],
         baseline_name=f"{best} threads, s",
         figure=lambda one, other: 100.0 * (one / other - 1.0),

@@ -20,7 +20,7 @@ from vscaf_lab.agent_host import AgentHost
 
 from .report import Report, Result, median_interval, run_benchmark
 
-WAYS = ("cpuset", "offline")
+METHODS = ("cpuset", "offline")
 VCPUS, KEPT = 4, 2
 
 
@@ -48,10 +48,10 @@ class Figures:
 
 
 @contextmanager
-def agent(guest: Guest, way: str) -> Iterator[AgentHost]:
+def agent(guest: Guest, method: str) -> Iterator[AgentHost]:
     """The guest's agent with this method, and its host. Afterwards the guest has all CPUs again."""
     guest.run("touch /run/vscaf/agent.off; killall -q vscaf-agent; while pidof vscaf-agent; do usleep 10000; done")
-    command = guest.start(f"exec vscaf-agent --park {way}")
+    command = guest.start(f"exec vscaf-agent --park {method}")
     try:
         with AgentHost(guest.agent_socket) as host:
             host.allocate(VCPUS, VCPUS)
@@ -64,15 +64,15 @@ def agent(guest: Guest, way: str) -> Iterator[AgentHost]:
 def pulse(guest: Guest, seconds: float, host: AgentHost | None, figures: Figures) -> None:
     """A team of two for some seconds. If there is a host, CPUs are taken and given back meanwhile."""
     run = guest.start(f"team-pulse {KEPT} {seconds}")
-    end = time.monotonic() + seconds * 0.9
+    end_s = time.monotonic() + seconds * 0.9
     time.sleep(seconds * 0.1)
-    while host is not None and time.monotonic() < end:
+    while host is not None and time.monotonic() < end_s:
         figures.shrink_ms.append(1e3 * host.allocate(KEPT, VCPUS)[1])
         time.sleep(0.1)
         figures.grow_ms.append(1e3 * host.allocate(VCPUS, VCPUS)[1])
         time.sleep(0.1)
-    words = run.wait(seconds + 60).text.split()
-    turns, longest_ms = float(words[0]), float(words[3]) / 1e3
+    fields = run.wait(seconds + 60).text.split()
+    turns, longest_ms = float(fields[0]), float(fields[3]) / 1e3
     (figures.turns if host else figures.quiet_turns).append(turns / seconds)
     (figures.longest_ms if host else figures.quiet_longest_ms).append(longest_ms)
 
@@ -82,19 +82,19 @@ def interrupts(guest: Guest) -> tuple[dict[str, list[int]], list[int]]:
     counts: dict[str, list[int]] = {}
     names: list[int] = []
     for line in guest.run("cat /proc/interrupts").text.splitlines():
-        words = line.split()
+        fields = line.split()
         if not counts and not names:
-            names = [int(word[3:]) for word in words]
+            names = [int(text[3:]) for text in fields]
             continue
         row = [0] * VCPUS
-        for cpu, word in zip(names, words[1:], strict=False):
-            row[cpu] = int(word) if word.isdigit() else 0
-        counts[words[0].rstrip(":")] = row
+        for cpu, text in zip(names, fields[1:], strict=False):
+            row[cpu] = int(text) if text.isdigit() else 0
+        counts[fields[0].rstrip(":")] = row
     ticks = [0] * VCPUS
     for line in guest.run("cat /proc/stat").text.splitlines():
-        words = line.split()
-        if words[0].startswith("cpu") and words[0] != "cpu":
-            ticks[int(words[0][3:])] = sum(int(words[i]) for i in (1, 2, 3, 6, 7))
+        fields = line.split()
+        if fields[0].startswith("cpu") and fields[0] != "cpu":
+            ticks[int(fields[0][3:])] = sum(int(fields[i]) for i in (1, 2, 3, 6, 7))
     return counts, ticks
 
 
@@ -133,28 +133,38 @@ def measure(bench: Bench, report: Report) -> None:
         "accelerator": guest.domain_type,
         "kernel": guest.run("uname -r").text.strip(),
     }
-    figures = {way: Figures() for way in WAYS}
-    still: dict[str, dict[str, float]] = {way: {} for way in WAYS}
+    figures = {method: Figures() for method in METHODS}
+    still: dict[str, dict[str, float]] = {method: {} for method in METHODS}
     for number in range(rounds):
-        for way in WAYS:
-            print(f"bench-parking: {way}, round {number + 1} of {rounds} ...", flush=True)
-            with agent(guest, way) as host:
-                pulse(guest, seconds, None, figures[way])
-                pulse(guest, seconds, host, figures[way])
-                still_runs(guest, host, seconds / 2, figures[way], still[way])
-    for way, found in figures.items():
+        for method in METHODS:
+            print(f"bench-parking: {method}, round {number + 1} of {rounds} ...", flush=True)
+            with agent(guest, method) as host:
+                pulse(guest, seconds, None, figures[method])
+                pulse(guest, seconds, host, figures[method])
+                still_runs(guest, host, seconds / 2, figures[method], still[method])
+    for method, found in figures.items():
         base = figures["offline"]
-        for what, ours, theirs in (
+        for operation, times_ms, base_times_ms in (
             ("shrink", found.shrink_ms, base.shrink_ms),
             ("grow", found.grow_ms, base.grow_ms),
         ):
-            value, low, high = median_interval(ours)
-            other = median_interval(theirs)[0]
+            value, low, high = median_interval(times_ms)
+            base_median_ms = median_interval(base_times_ms)[0]
             report.add(
-                Result(f"{way}.{what}_two_cpus", "ms", value, low, high, len(ours), "offline, ms", other, value / other)
+                Result(
+                    f"{method}.{operation}_two_cpus",
+                    "ms",
+                    value,
+                    low,
+                    high,
+                    len(times_ms),
+                    "offline, ms",
+                    base_median_ms,
+                    value / base_median_ms,
+                )
             )
         report.compare(
-            f"{way}.longest_turn",
+            f"{method}.longest_turn",
             "ms",
             found.longest_ms,
             found.quiet_longest_ms,
@@ -162,19 +172,19 @@ def measure(bench: Bench, report: Report) -> None:
             figure=lambda one, _: one,
         )
         report.compare(
-            f"{way}.slowdown",
+            f"{method}.slowdown",
             "%",
             found.quiet_turns,
             found.turns,
             baseline_name="turns/s with changes",
             figure=lambda quiet, changing: 100.0 * (quiet / changing - 1.0),
         )
-        add(report, f"{way}.interrupts_left", "1/s", found.interrupts)
-        add(report, f"{way}.busy_left", "ticks/s", found.ticks)
-        report.details[f"{way}.interrupts_by_line_per_s"] = {
-            name: round(value / rounds, 2) for name, value in still[way].items()
+        add(report, f"{method}.interrupts_left", "1/s", found.interrupts)
+        add(report, f"{method}.busy_left", "ticks/s", found.ticks)
+        report.details[f"{method}.interrupts_by_line_per_s"] = {
+            name: round(value / rounds, 2) for name, value in still[method].items()
         }
-        report.details[f"{way}.worst_ms"] = {"shrink": max(found.shrink_ms), "grow": max(found.grow_ms)}
+        report.details[f"{method}.worst_ms"] = {"shrink": max(found.shrink_ms), "grow": max(found.grow_ms)}
 
 
 @contextmanager

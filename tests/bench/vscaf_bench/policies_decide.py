@@ -104,9 +104,9 @@ def measure_one(domains: int, cpus: int, policy_name: str, periods: int) -> Meas
     times: dict[str, list[float]] = {case: [] for case in CASES}
     cpu_times: dict[str, list[float]] = {case: [] for case in CASES}
     gc.collect()
-    before, begun = resident_mb(), time.perf_counter()
+    before, begun_s = resident_mb(), time.perf_counter()
     memory = decide(pool, policy, {}, memory).memory
-    first_ms, memory_mb = 1e3 * (time.perf_counter() - begun), resident_mb() - before
+    first_ms, memory_mb = 1e3 * (time.perf_counter() - begun_s), resident_mb() - before
     for case, change in CASES.items():
         for number in range(periods + 1):
             pool = replace(
@@ -116,11 +116,11 @@ def measure_one(domains: int, cpus: int, policy_name: str, periods: int) -> Meas
             )
             if number:  # the first decision of a case only settles it and is not measured
                 pool = change(pool, chance)
-            begun_cpu, begun = time.thread_time(), time.perf_counter()
+            begun_cpu_s, begun_s = time.thread_time(), time.perf_counter()
             decision = decide(pool, policy, {}, memory)
             if number:
-                times[case].append(1e3 * (time.perf_counter() - begun))
-                cpu_times[case].append(1e3 * (time.thread_time() - begun_cpu))
+                times[case].append(1e3 * (time.perf_counter() - begun_s))
+                cpu_times[case].append(1e3 * (time.thread_time() - begun_cpu_s))
             memory = decision.memory
     return Measured(times, cpu_times, first_ms, memory_mb)
 

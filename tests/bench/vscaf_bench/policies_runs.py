@@ -61,24 +61,26 @@ def run_case(case: Case) -> Run:
 def run_all(bench: Bench, cases: Sequence[Case], what: str) -> dict[tuple[object, ...], Run]:
     """The run of each case by its key, with the progress on one line."""
     runs: dict[tuple[object, ...], Run] = {}
-    begun = time.monotonic()
+    begun_s = time.monotonic()
     waiting = {bench.pool.submit(run_case, case): case for case in cases}
     try:
         for future in as_completed(waiting):
             runs[waiting[future].key] = future.result()
-            _say(
-                f"   {what}: {len(runs)} of {len(cases)} runs, {time.monotonic() - begun:.0f} s", len(runs), len(cases)
+            _print_progress(
+                f"   {what}: {len(runs)} of {len(cases)} runs, {time.monotonic() - begun_s:.0f} s",
+                len(runs),
+                len(cases),
             )
     finally:
         for future in waiting:
             future.cancel()
         if sys.stdout.isatty():
             print(flush=True)
-    print(f"   {what}: {len(runs)} runs in {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"   {what}: {len(runs)} runs in {time.monotonic() - begun_s:.0f} s", flush=True)
     return runs
 
 
-def _say(line: str, done: int, of: int) -> None:
+def _print_progress(line: str, done: int, of: int) -> None:
     """Prints progress on one line of a terminal, or else a line for each fifth."""
     if sys.stdout.isatty():
         print(f"\r{line}", end="", flush=True)

@@ -85,17 +85,19 @@ class Report:
         self,
         name: str,
         unit: str,
-        ours: Sequence[float],
+        measured: Sequence[float],
         baseline: Sequence[float],
         *,
         baseline_name: str,
         figure: Callable[[float, float], float],
         bar: str = "",
     ) -> Result:
-        """A result from interleaved pairs: the median of `figure(ours, baseline)` over the pairs."""
-        value, low, high = median_interval([figure(one, other) for one, other in zip(ours, baseline, strict=True)])
-        ratio = statistics.median(one / other for one, other in zip(ours, baseline, strict=True))
-        result = Result(name, unit, value, low, high, len(ours), baseline_name, statistics.median(baseline), ratio, bar)
+        """A result from interleaved pairs: the median of `figure(measured, baseline)` over the pairs."""
+        value, low, high = median_interval([figure(one, other) for one, other in zip(measured, baseline, strict=True)])
+        ratio = statistics.median(one / other for one, other in zip(measured, baseline, strict=True))
+        result = Result(
+            name, unit, value, low, high, len(measured), baseline_name, statistics.median(baseline), ratio, bar
+        )
         self.add(result)
         return result
 

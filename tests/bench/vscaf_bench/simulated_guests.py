@@ -93,9 +93,9 @@ class Guest:
     turn: int = 0
     hostile: bool = False
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         assert self.channel is not None
-        # If the host does not read, an agent drops its reports. hear() notices when the host has gone.
+        # If the host does not read, an agent drops its reports. receive() notices when the host has gone.
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             self.channel.send(data)
 
@@ -104,7 +104,7 @@ class Guest:
         if state not in self.lines:
             self.lines = {state: [report_line(rng, *state) for _ in range(16)]}
         self.turn += 1
-        self.say(self.lines[state][self.turn % 16])
+        self.send(self.lines[state][self.turn % 16])
 
     def alternate(self) -> None:
         """Sends a report and an acknowledgement in which demand, acknowledgement and online CPUs have changed."""
@@ -112,12 +112,12 @@ class Guest:
         if self.turn % 2:
             online = list(range(1 + self.turn // 2 % VCPUS))
             ack = {"v": 1, "type": "ack", "sequence": self.sequence, "online": online, "sections_ended": True}
-            self.say(json.dumps(ack).encode() + b"\n")
+            self.send(json.dumps(ack).encode() + b"\n")
             return
         report = {"v": 1, "type": "report", "sequence": 0, "online": [0], "demand": self.turn // 2 % (VCPUS + 1)}
-        self.say(json.dumps({**report, "busy": 0.0, "processes": []}).encode() + b"\n")
+        self.send(json.dumps({**report, "busy": 0.0, "processes": []}).encode() + b"\n")
 
-    def hear(self, rng: random.Random) -> bool:
+    def receive(self, rng: random.Random) -> bool:
         """Reads from the host. False: the host has gone."""
         assert self.channel is not None
         try:
@@ -130,14 +130,14 @@ class Guest:
             if order.get("type") == "hello":
                 cpus = {"possible": VCPUS, "present": VCPUS, "online": list(range(self.online))}
                 hello = {"v": 1, "type": "hello", "agent": "simulated", "boot_id": "x", "cpus": cpus}
-                self.say(json.dumps({**hello, "capabilities": ["offline"]}).encode() + b"\n")
+                self.send(json.dumps({**hello, "capabilities": ["offline"]}).encode() + b"\n")
                 self.greeted = True
                 self.report(rng)
             elif order.get("type") == "allocate":
                 self.sequence = order["sequence"]
                 self.online = min(VCPUS, order["cpus"]) or self.online
                 ack = {"v": 1, "type": "ack", "sequence": self.sequence, "online": list(range(self.online))}
-                self.say(json.dumps({**ack, "sections_ended": True}).encode() + b"\n")
+                self.send(json.dumps({**ack, "sections_ended": True}).encode() + b"\n")
                 self.report(rng)
         return bool(data)
 
@@ -168,7 +168,7 @@ def serve(directory: Path, number: int, changes: int = 0, hostile: int = 0) -> N
                 guest.channel = guest.server.accept()[0]
                 guest.channel.setblocking(False)
                 selector.register(guest.channel, selectors.EVENT_READ, guest)
-            elif not guest.hear(rng):
+            elif not guest.receive(rng):
                 assert guest.channel is not None
                 selector.unregister(guest.channel)
                 guest.channel.close()

@@ -44,13 +44,13 @@ def _boots_under_kvm(image: Path) -> bool:
     command += ["-kernel", str(image / "vmlinuz"), "-initrd", str(image / "initrd.img")]
     command += ["-device", "virtio-serial-pci", "-device", "virtserialport,name=org.vscaf.lab.0,chardev=none"]
     command += ["-chardev", "null,id=none"]
-    deadline = time.monotonic() + PROBE_LIMIT_S
+    deadline_s = time.monotonic() + PROBE_LIMIT_S
     seen = b""
     qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert qemu.stdout is not None
     try:
-        while READY not in seen and time.monotonic() < deadline:
-            if not select.select([qemu.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        while READY not in seen and time.monotonic() < deadline_s:
+            if not select.select([qemu.stdout], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
                 break
             piece = os.read(qemu.stdout.fileno(), 65536)
             if not piece:

@@ -44,9 +44,9 @@ class AgentHost:
 
     def wait(self, kind: str, where: Callable[[Message], object] = lambda _: True) -> Message:
         """The next message of that type for which `where` is true; earlier messages are dropped."""
-        end = time.monotonic() + self._deadline_s
+        end_s = time.monotonic() + self._deadline_s
         last: Message = {}
-        while (left_s := end - time.monotonic()) > 0:
+        while (left_s := end_s - time.monotonic()) > 0:
             line, separator, rest = self._received.partition(b"\n")
             if not separator:
                 self._socket.settimeout(left_s)
@@ -84,7 +84,7 @@ class AgentHost:
 
     def allocate(self, cpus: int, limit: int) -> tuple[list[int], float]:
         """Sends an allocation and waits for its acknowledgement. Returns the online CPUs and the time in seconds."""
-        began = time.monotonic()
+        began_s = time.monotonic()
         sequence = self.order(cpus, limit)
         ack = self.wait("ack", lambda message: message["sequence"] == sequence)
-        return ack["online"], time.monotonic() - began
+        return ack["online"], time.monotonic() - began_s

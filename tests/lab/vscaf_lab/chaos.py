@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from vscaf_lab.sampler import Sample
 from vscaf_lab.separation import Window, rounds
 
-RIGHT_ROUNDS = 30  # of samples, in a row: then everything is right again and stays right
+RECOVERED_ROUNDS = 30  # of samples, in a row: then everything is right again and stays right
 QUIET_S = 6.0  # the usual time for that, for planning
 SETTLED_ROUNDS = 10  # of samples without a change: orders from before a part went away have arrived
 BUSY_WINDOW_S = 1.0
 COMPUTES_CPUS = 0.1  # used over that window: less is the idle ticks of a guest
-GOES_ON_S = 0.1  # CPU time: a program that has used this since a burst has survived it
+SURVIVED_CPU_S = 0.1  # CPU time: a program that has used this since a burst has survived it
 
 DAEMON, LIBVIRTD, VIRTLOGD = "daemon", "libvirtd", "virtlogd"
 OF_THE_HOST = tuple((part, kind) for part in (DAEMON, LIBVIRTD, VIRTLOGD) for kind in ("kill", "stop"))
@@ -45,25 +45,25 @@ class Failure:
 
 def schedule(seed: int, seconds: float, computing: Sequence[str], idle: Sequence[str] = ()) -> list[list[Failure]]:
     """The bursts of a run of about *seconds*: at least one. Every kind occurs once before any kind occurs again."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     bursts: list[list[Failure]] = []
-    deck: list[tuple[str, str]] = []
+    pending: list[tuple[str, str]] = []
     total_s = 0.0
     while True:
         burst: list[Failure] = []
         taken: set[str] = set()
         delay_s = 0.0
-        for _ in range(dice.randint(2, 4)):
-            if not deck:
-                deck = _deck(dice, computing, idle)
-            free = [card for card in deck if card[0] not in taken]
+        for _ in range(rng.randint(2, 4)):
+            if not pending:
+                pending = _shuffled_failures(rng, computing, idle)
+            free = [failure for failure in pending if failure[0] not in taken]
             if not free:
                 break
             part, kind = free[-1]
-            deck.remove(free[-1])
+            pending.remove(free[-1])
             taken.add(part)
-            burst.append(Failure(round(delay_s, 3), part, kind, round(dice.uniform(SHORTEST_S, LONGEST_S), 3)))
-            delay_s += dice.uniform(0.0, APART_S)
+            burst.append(Failure(round(delay_s, 3), part, kind, round(rng.uniform(SHORTEST_S, LONGEST_S), 3)))
+            delay_s += rng.uniform(0.0, APART_S)
         length_s = max(one.delay_s + one.away_s for one in burst) + QUIET_S
         if bursts and total_s + length_s > seconds:
             return bursts
@@ -71,12 +71,12 @@ def schedule(seed: int, seconds: float, computing: Sequence[str], idle: Sequence
         total_s += length_s
 
 
-def _deck(dice: random.Random, computing: Sequence[str], idle: Sequence[str]) -> list[tuple[str, str]]:
-    cards = [*OF_THE_HOST, *((dice.choice(computing), kind) for kind in OF_A_GUEST)]
+def _shuffled_failures(rng: random.Random, computing: Sequence[str], idle: Sequence[str]) -> list[tuple[str, str]]:
+    failures = [*OF_THE_HOST, *((rng.choice(computing), kind) for kind in OF_A_GUEST)]
     if idle:
-        cards += [(dice.choice(idle), kind) for kind in OF_AN_IDLE_GUEST]
-    dice.shuffle(cards)
-    return cards
+        failures += [(rng.choice(idle), kind) for kind in OF_AN_IDLE_GUEST]
+    rng.shuffle(failures)
+    return failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +108,18 @@ class Look:
     def moment(self, taken: Sequence[Sample]) -> Moment:
         """The moment of a round, which must not be empty."""
         busy: dict[str, float] = {}
-        for one in taken:
-            past = self._recent.setdefault(one.thread, deque())
+        for sample in taken:
+            past = self._recent.setdefault(sample.thread, deque())
             if past:
-                more_s = (one.run_ns - past[-1].run_ns) / 1e9
-                self._used_s[one.domain] = self._used_s.get(one.domain, 0.0) + more_s
-            past.append(one)
-            while len(past) > 2 and one.monotonic_s - past[1].monotonic_s >= BUSY_WINDOW_S:
+                more_s = (sample.run_ns - past[-1].run_ns) / 1e9
+                self._used_s[sample.domain] = self._used_s.get(sample.domain, 0.0) + more_s
+            past.append(sample)
+            while len(past) > 2 and sample.monotonic_s - past[1].monotonic_s >= BUSY_WINDOW_S:
                 past.popleft()
-            window_s = max(1e-9, one.monotonic_s - past[0].monotonic_s)
-            ran_s = (one.run_ns - past[0].run_ns) / 1e9
-            busy[one.domain] = busy.get(one.domain, 0.0) + ran_s / window_s
-        threads = {one.thread: (one.domain, one.affinity) for one in taken}
+            window_s = max(1e-9, sample.monotonic_s - past[0].monotonic_s)
+            ran_s = (sample.run_ns - past[0].run_ns) / 1e9
+            busy[sample.domain] = busy.get(sample.domain, 0.0) + ran_s / window_s
+        threads = {sample.thread: (sample.domain, sample.affinity) for sample in taken}
         return Moment(taken[0].monotonic_s, threads, busy, dict(self._used_s))
 
 
@@ -156,14 +156,14 @@ def faults(moment: Moment, law: Law, programs: Iterable[str]) -> list[str]:
 
 
 def not_right(quiet: Sequence[Moment], law: Law, programs: Iterable[str]) -> list[str]:
-    """Why not everything is right again after a burst: something was wrong in one of the last RIGHT_ROUNDS moments of
-    *quiet*, or a program has not gone on in *quiet*. Empty: everything is right."""
-    if len(quiet) < RIGHT_ROUNDS:
+    """Why not everything is right again after a burst: something was wrong in one of the last RECOVERED_ROUNDS moments
+    of *quiet*, or a program has not gone on in *quiet*. Empty: everything is right."""
+    if len(quiet) < RECOVERED_ROUNDS:
         return ["too few looks"]
     names = sorted(programs)
     first, last = quiet[0].used_s, quiet[-1].used_s
-    still = [name for name in names if last.get(name, 0.0) - first.get(name, 0.0) < GOES_ON_S]
-    wrong = {fault: None for moment in quiet[-RIGHT_ROUNDS:] for fault in faults(moment, law, names)}
+    still = [name for name in names if last.get(name, 0.0) - first.get(name, 0.0) < SURVIVED_CPU_S]
+    wrong = {fault: None for moment in quiet[-RECOVERED_ROUNDS:] for fault in faults(moment, law, names)}
     return [*wrong, *(f"{name} does not go on" for name in still)]
 
 
@@ -187,11 +187,11 @@ def new_overlaps(
             same = same + 1 if before is not None and before.threads == moment.threads else 0
             base, before = (moment if same >= SETTLED_ROUNDS else None), moment
             continue
-        for one, other in itertools.combinations(base.threads.keys() & moment.threads.keys(), 2):
-            (first, allowed_first), (second, allowed_second) = moment.threads[one], moment.threads[other]
+        for thread, other_thread in itertools.combinations(base.threads.keys() & moment.threads.keys(), 2):
+            (first, allowed_first), (second, allowed_second) = moment.threads[thread], moment.threads[other_thread]
             if first == second or not {first, second} <= steady:
                 continue
-            new = (allowed_first & allowed_second) - (base.threads[one][1] & base.threads[other][1])
+            new = (allowed_first & allowed_second) - (base.threads[thread][1] & base.threads[other_thread][1])
             if new:
                 found[f"{' and '.join(sorted((first, second)))} came to share pCPU {sorted(new)}"] = None
     return list(found)

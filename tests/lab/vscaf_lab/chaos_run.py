@@ -55,7 +55,7 @@ PROGRAM = "cg.W"
 RUNS = "/tmp/runs"
 INTERVAL_S = 0.05
 PATIENCE_S = HANG_S  # for actions that must succeed at some time: a restart, a plug
-RIGHT_PATIENCE_S = 300.0  # for everything to be right again after a burst; takes some seconds on an idle machine
+RECOVERY_TIMEOUT_S = 300.0  # for everything to be right again after a burst; takes some seconds on an idle machine
 BOOT_PATIENCE_S = 300.0  # emulated vCPUs that boot on one pCPU while others compute are slow
 RETRY_S = 0.05
 WARM_UP_S = 3.0  # after a program's start: it loads, and its guest asks for CPUs
@@ -66,7 +66,7 @@ class ChaosError(LabError):
     """Something that the test itself needed did not happen."""
 
 
-def insist(what: str, attempt: Callable[[], object], deadline_s: float = PATIENCE_S) -> None:
+def retry_until(subject: str, attempt: Callable[[], object], deadline_s: float = PATIENCE_S) -> None:
     """Tries until it is true. Calls of libvirt may fail while libvirtd or QEMU is away, and work later."""
     end_s = time.monotonic() + deadline_s
     last: Exception | None = None
@@ -77,7 +77,7 @@ def insist(what: str, attempt: Callable[[], object], deadline_s: float = PATIENC
         except (libvirt.libvirtError, LabError, OSError, TimeoutError) as error:
             last = error
         if time.monotonic() > end_s:
-            raise ChaosError(f"{what}: did not succeed within {deadline_s:g} s ({last})")
+            raise ChaosError(f"{subject}: did not succeed within {deadline_s:g} s ({last})")
         time.sleep(RETRY_S)
 
 
@@ -109,20 +109,20 @@ class GuestWithProgram:
             return
         loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {self.program} || break; done > {RUNS}/output 2>&1"
         command = f"rm -rf {RUNS}; mkdir {RUNS}; setsid sh -c '{loop}; touch {RUNS}/over' > /dev/null 2>&1 &"
-        insist(f"programs in {self.guest.name}", lambda: self.guest.run(command, 10.0).status == 0)
-        self.goes_on(WARM_UP_S)
+        retry_until(f"programs in {self.guest.name}", lambda: self.guest.run(command, 10.0).status == 0)
+        self.begin_window(WARM_UP_S)
 
-    def goes_on(self, after_s: float = 0.0) -> None:
+    def begin_window(self, after_s: float = 0.0) -> None:
         """From now on it must compute."""
         self._since_s = time.monotonic() + after_s
 
-    def may_stand_still(self) -> None:
+    def end_window(self) -> None:
         """From now on it need not compute, because a failure of the guest itself begins."""
         if self._since_s is not None:
             self.windows.append((self._since_s, time.monotonic()))
         self._since_s = None
 
-    def harvest(self) -> None:
+    def collect_output(self) -> None:
         """Keeps the output of its programs before the guest is lost; keeps nothing if it does not answer."""
         if self.program is not None:
             with contextlib.suppress(TimeoutError, LabError):
@@ -132,11 +132,11 @@ class GuestWithProgram:
         """Ends the runs. Raises ChaosError if one failed, or if none was verified since the guest last started."""
         if self.program is None:
             return
-        self.may_stand_still()
+        self.end_window()
         guest = self.guest
         if guest.run(f"touch {RUNS}/enough; ls {RUNS}/over").status == 0:
             raise ChaosError(f"{guest.name}: a run of {self.program} failed: {guest.run(f'cat {RUNS}/output').text}")
-        insist(f"the last run in {guest.name}", lambda: guest.run(f"ls {RUNS}/over").status == 0, 2 * PATIENCE_S)
+        retry_until(f"the last run in {guest.name}", lambda: guest.run(f"ls {RUNS}/over").status == 0, 2 * PATIENCE_S)
         text = guest.run(f"cat {RUNS}/output").text
         if not 0 < text.count(DONE) == text.count(RIGHT):
             raise ChaosError(f"{guest.name}: not every run of {self.program} was right: {text}")
@@ -162,7 +162,7 @@ class Storm:
             {name: one.guest.qemu_pid for name, one in guests.items()}, INTERVAL_S, on_round=self._look
         )
         self._law = law
-        self._eyes = Look()
+        self._tracker = Look()
         self._moments: list[Moment] = []
         self._lab = lab
         self._daemon = daemon
@@ -171,7 +171,7 @@ class Storm:
         self._lock = threading.Lock()
         self._began_s = time.monotonic()
 
-    def say(self, **fields: object) -> None:
+    def log_event(self, **fields: object) -> None:
         """Writes one line of the log of events: JSON, with the seconds since the start."""
         with self._lock:
             self._log.write(json.dumps({"at_s": round(time.monotonic() - self._began_s, 3), **fields}) + "\n")
@@ -179,7 +179,7 @@ class Storm:
 
     def _look(self, taken: list[Sample]) -> None:
         if taken:
-            self._moments.append(self._eyes.moment(taken))
+            self._moments.append(self._tracker.moment(taken))
 
     def _not_right(self, first: int) -> list[str]:
         """Why not everything is right in the moments since number *first*."""
@@ -193,14 +193,14 @@ class Storm:
 
         def one(failure: Failure) -> None:
             time.sleep(max(0.0, begin_s + failure.delay_s - time.monotonic()))
-            self.say(burst=number, what="begin", part=failure.part, kind=failure.kind, away_s=failure.away_s)
+            self.log_event(burst=number, what="begin", part=failure.part, kind=failure.kind, away_s=failure.away_s)
             try:
                 after = self._happen(failure)
                 ended_s.append(time.monotonic())
-                self.say(burst=number, what="end", part=failure.part, kind=failure.kind)
+                self.log_event(burst=number, what="end", part=failure.part, kind=failure.kind)
                 after()
             except Exception as error:  # noqa: BLE001  a thread cannot raise: the error is logged, and the run fails
-                self.say(burst=number, what="failed", part=failure.part, kind=failure.kind, error=str(error))
+                self.log_event(burst=number, what="failed", part=failure.part, kind=failure.kind, error=str(error))
                 self.errors.append(f"burst {number}: {failure.kind} of {failure.part}: {error!r}")
 
         threads = [threading.Thread(target=one, args=(failure,), name=failure.kind) for failure in failures]
@@ -212,7 +212,7 @@ class Storm:
         end_s = max(ended_s, default=time.monotonic())
         first = bisect.bisect_left(self._moments, end_s, key=lambda one: one.at_s)
         with contextlib.suppress(TimeoutError):  # the judge reports what is wrong
-            until(lambda: self.errors or not self._not_right(first), hang_s=RIGHT_PATIENCE_S)
+            until(lambda: self.errors or not self._not_right(first), hang_s=RECOVERY_TIMEOUT_S)
         return Burst(number, begin_s, end_s, time.monotonic())
 
     def _happen(self, failure: Failure) -> Callable[[], None]:
@@ -253,7 +253,7 @@ class Storm:
                 raise
             return True
 
-        insist("a start of the daemon", attempt)
+        retry_until("a start of the daemon", attempt)
 
     @contextlib.contextmanager
     def _domain(self, name: str) -> Iterator[libvirt.virDomain]:
@@ -265,17 +265,17 @@ class Storm:
             with contextlib.suppress(libvirt.libvirtError):
                 connection.close()
 
-    def _insist_on_state(self, name: str, state: int, action: Callable[[libvirt.virDomain], object]) -> None:
+    def _retry_until_state(self, name: str, state: int, action: Callable[[libvirt.virDomain], object]) -> None:
         def attempt() -> bool:
             with self._domain(name) as domain:
                 if domain.state()[0] != state:
                     action(domain)
                 return bool(domain.state()[0] == state)
 
-        insist(f"state {state} of domain {name}", attempt)
+        retry_until(f"state {state} of domain {name}", attempt)
 
-    def _of_a_guest(self, one: GuestWithProgram, failure: Failure) -> Callable[[], None]:
-        guest, away_s = one.guest, failure.away_s
+    def _of_a_guest(self, running: GuestWithProgram, failure: Failure) -> Callable[[], None]:
+        guest, away_s = running.guest, failure.away_s
         if failure.kind == "agent-kill":
             gone = f"touch /run/vscaf/agent.off; kill -9 $(pidof vscaf-agent); sleep {away_s}; rm /run/vscaf/agent.off"
             guest.run(gone, PATIENCE_S)
@@ -284,38 +284,38 @@ class Storm:
         elif failure.kind == "channel":
             self._unplug_channel(guest.name, away_s)
         elif failure.kind == "qemu-stop":
-            one.may_stand_still()
+            running.end_window()
             with stopped(guest.qemu_pid):
                 time.sleep(away_s)
-            one.goes_on(1.0)
+            running.begin_window(1.0)
         elif failure.kind == "pause":
-            one.may_stand_still()
-            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_PAUSED, lambda domain: domain.suspend())
+            running.end_window()
+            self._retry_until_state(guest.name, libvirt.VIR_DOMAIN_PAUSED, lambda domain: domain.suspend())
             time.sleep(away_s)
-            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.resume())
-            one.goes_on(1.0)
+            self._retry_until_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.resume())
+            running.begin_window(1.0)
         elif failure.kind == "save":
-            one.may_stand_still()
-            self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_SHUTOFF, lambda domain: domain.managedSave())
+            running.end_window()
+            self._retry_until_state(guest.name, libvirt.VIR_DOMAIN_SHUTOFF, lambda domain: domain.managedSave())
             time.sleep(away_s)
             self._start_domain(guest)
             guest.reconnect()
-            one.goes_on(1.0)
+            running.begin_window(1.0)
         elif failure.kind == "reboot":
-            one.harvest()
-            one.may_stand_still()
-            insist(f"a reset of {guest.name}", lambda: self._reset(guest.name))
-            return lambda: self._wait_booted(one)
+            running.collect_output()
+            running.end_window()
+            retry_until(f"a reset of {guest.name}", lambda: self._reset(guest.name))
+            return lambda: self._wait_booted(running)
         elif failure.kind == "qemu-kill":
-            one.harvest()
-            one.may_stand_still()
+            running.collect_output()
+            running.end_window()
             os.kill(guest.qemu_pid, signal.SIGKILL)
             time.sleep(away_s)
             # libvirt may report for seconds that the domain still runs. It would not start the domain before that ends.
-            insist(f"the end of {guest.name}", lambda: not self._runs(guest.name))
+            retry_until(f"the end of {guest.name}", lambda: not self._runs(guest.name))
             self._start_domain(guest)
             guest.reconnect()
-            return lambda: self._wait_booted(one)
+            return lambda: self._wait_booted(running)
         else:
             raise ChaosError(f"no such failure: {failure.kind}")
         return lambda: None
@@ -330,13 +330,13 @@ class Storm:
         return True
 
     def _start_domain(self, guest: Guest) -> None:
-        self._insist_on_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.create())
-        insist(f"the pid of {guest.name}", lambda: guest.qemu_pid)
+        self._retry_until_state(guest.name, libvirt.VIR_DOMAIN_RUNNING, lambda domain: domain.create())
+        retry_until(f"the pid of {guest.name}", lambda: guest.qemu_pid)
         self.sampler.add(guest.name, guest.qemu_pid)
 
     def _wait_booted(self, one: GuestWithProgram) -> None:
         """Waits until a restarted guest answers. Requests from before the restart are lost."""
-        insist(f"the boot of {one.guest.name}", lambda: one.guest.runner.clock(2.0), BOOT_PATIENCE_S)
+        retry_until(f"the boot of {one.guest.name}", lambda: one.guest.runner.clock(2.0), BOOT_PATIENCE_S)
         one.start()
 
     def _unplug_channel(self, name: str, away_s: float) -> None:
@@ -360,9 +360,9 @@ class Storm:
                     domain.attachDeviceFlags(found[0], libvirt.VIR_DOMAIN_AFFECT_LIVE)
                 return bool(channel(domain))
 
-        insist(f"the unplug of {name}'s channel", away)
+        retry_until(f"the unplug of {name}'s channel", away)
         time.sleep(away_s)
-        insist(f"the plug of {name}'s channel", back)
+        retry_until(f"the plug of {name}'s channel", back)
 
 
 def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, policy: str = "max-speedup") -> Verdict:
@@ -395,31 +395,31 @@ def run(image: Path, cache: Path, logs: Path, *, seed: int, seconds: float, poli
         stack.enter_context(daemon)
         law = Law(frozenset(pool), dict.fromkeys(names, 1))
         storm = Storm(lab, daemon, programs, law, log)
-        storm.say(what="seed", seed=seed, seconds=seconds)
+        storm.log_event(what="seed", seed=seed, seconds=seconds)
         with storm.sampler:
-            for one in programs.values():
-                one.start()
+            for running in programs.values():
+                running.start()
             time.sleep(WARM_UP_S)
             bursts = []
             for number, failures in enumerate(schedule(seed, seconds, COMPUTING, IDLE), 1):
                 bursts.append(storm.burst(number, failures))
                 if storm.errors:
                     break
-            storm.say(what="status", status=_status(daemon))
-            for one in programs.values():
+            storm.log_event(what="status", status=_status(daemon))
+            for running in programs.values():
                 try:
-                    one.finish()
+                    running.finish()
                 except (LabError, TimeoutError) as error:
                     storm.errors.append(str(error))
         verdict = judge(
             storm.sampler.samples,
             law,
             bursts,
-            {name: one.windows for name, one in programs.items() if one.program is not None},
+            {name: running.windows for name, running in programs.items() if running.program is not None},
             storm.outages,
         )
         verdict.violations = storm.errors + verdict.violations + _left_behind(daemon, guests, frozenset(pool))
-        storm.say(what="verdict", violations=verdict.violations, recovery_s=verdict.recovery_s)
+        storm.log_event(what="verdict", violations=verdict.violations, recovery_s=verdict.recovery_s)
         return verdict
 
 

@@ -94,8 +94,8 @@ class DaemonProcess:
         end_s = time.monotonic() + deadline_s
         while not self.control_socket.exists():
             if self._process.poll() is not None or time.monotonic() > end_s:
-                said = self.log.read_text(errors="replace")[-1000:]
-                raise LabError(f"the daemon did not start (status {self._process.poll()}); it said: {said}")
+                log_text = self.log.read_text(errors="replace")[-1000:]
+                raise LabError(f"the daemon did not start (status {self._process.poll()}); it said: {log_text}")
             time.sleep(POLL_S)
 
     def status(self) -> dict[str, Any]:
@@ -107,31 +107,31 @@ class DaemonProcess:
         """The output of `vscaf events --json`, as in `status`."""
         return [json.loads(line) for line in self._ask("events").splitlines()]
 
-    def _ask(self, what: str) -> bytes:
+    def _ask(self, resource: str) -> bytes:
         connection = _UnixConnection(self.control_socket)
         try:
-            connection.request("GET", f"/v1/{what}")
+            connection.request("GET", f"/v1/{resource}")
             answer = connection.getresponse()
             body = answer.read()
         except OSError as error:
-            raise LabError(f"{what} of the daemon at {self.control_socket}: {error}") from error
+            raise LabError(f"{resource} of the daemon at {self.control_socket}: {error}") from error
         finally:
             connection.close()
         if answer.status != http.HTTPStatus.OK:
-            raise LabError(f"{what} of the daemon at {self.control_socket}: {answer.status} {body!r}")
+            raise LabError(f"{resource} of the daemon at {self.control_socket}: {answer.status} {body!r}")
         return body
 
     def domain(self, name: str) -> dict[str, Any]:
         """One domain's part of the status."""
         return next(one for one in self.status()["domains"] if one["name"] == name)
 
-    def wait(self, truth: Callable[[dict[str, dict[str, Any]]], bool], hang_s: float = HANG_S) -> None:
-        """Waits until *truth* is true for the domains' status by name. TimeoutError, with the last one, if it hangs."""
+    def wait(self, condition: Callable[[dict[str, dict[str, Any]]], bool], hang_s: float = HANG_S) -> None:
+        """Waits until *condition* is true for the domains' status, by name. TimeoutError shows the last one."""
 
         def domains() -> dict[str, dict[str, Any]]:
             return {one["name"]: one for one in self.status()["domains"]}
 
-        until(lambda: truth(domains()), lambda: f"the last status: {json.dumps(domains())}", hang_s)
+        until(lambda: condition(domains()), lambda: f"the last status: {json.dumps(domains())}", hang_s)
 
     def stop(self, deadline_s: float = HANG_S) -> int:
         """Sends SIGTERM; returns the exit status."""

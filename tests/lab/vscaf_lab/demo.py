@@ -28,11 +28,11 @@ from vscaf_lab.pairs import (
     NAMES,
     Alone,
     Pair,
+    PairTexts,
     PolicyRun,
     Report,
     Result,
     VerificationFailed,
-    Words,
     read_command,
     run_demo,
 )
@@ -40,7 +40,7 @@ from vscaf_lab.runner import Command
 from vscaf_lab.watch import Watch
 
 PROGRAM_DEADLINE_S = 300.0
-WORDS = Words("guests", "domain", "guest", "Two guests on two pCPUs", "which domain computed on which pCPU")
+TEXTS = PairTexts("guests", "domain", "guest", "Two guests on two pCPUs", "which domain computed on which pCPU")
 PAIRS = (Pair("cg.A", 1, 5.0), Pair("ep.W", 2, 6.0))
 QUICK_PAIRS = (Pair("cg.W", 3, 2.0), Pair("ep.S", 2, 3.0))
 
@@ -77,7 +77,7 @@ class Demo:
 
     def pair(self, pair: Pair) -> None:
         """Runs a pair in two guests and reports on it."""
-        self.report.say(f"[bold]{pair.name}[/]: booting two guests of two vCPUs")
+        self.report.print_line(f"[bold]{pair.name}[/]: booting two guests of two vCPUs")
         pinned = ",".join(map(str, self.pool))
         with (
             Guest(self.lab, NAMES[0], self.image, vcpus=2, cpuset=pinned) as first,
@@ -149,7 +149,7 @@ def measure(report: Report) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit status is run_demo's."""
-    return run_demo(read_command("make demo", __doc__.splitlines()[0], "build/demo", arguments), WORDS, measure)
+    return run_demo(read_command("make demo", __doc__.splitlines()[0], "build/demo", arguments), TEXTS, measure)
 
 
 if __name__ == "__main__":

@@ -27,18 +27,18 @@ from vscaf_lab.pairs import (
     NAMES,
     Alone,
     Pair,
+    PairTexts,
     PolicyRun,
     Report,
     Result,
     VerificationFailed,
-    Words,
     read_command,
     run_demo,
 )
 from vscaf_lab.processes import all_threads, end_child
 from vscaf_lab.watch import Watch
 
-WORDS = Words(
+TEXTS = PairTexts(
     "programs",
     "name",
     "program",
@@ -70,9 +70,9 @@ class Agent:
                 stderr=log,
                 env=environment,
             )
-        end = time.monotonic() + 10
+        end_s = time.monotonic() + 10
         while not self.socket.exists():
-            if self._process.poll() is not None or time.monotonic() > end:
+            if self._process.poll() is not None or time.monotonic() > end_s:
                 raise LabError(f"the agent did not start: see {self.log}")
             time.sleep(0.01)
         return self
@@ -220,7 +220,7 @@ def measure(report: Report) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit status is run_demo's."""
     given = read_command("make demo-standalone", __doc__.splitlines()[0], "build/demo-standalone", arguments)
-    return run_demo(given, WORDS, measure)
+    return run_demo(given, TEXTS, measure)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Guest:
         self.cpu = cpu
         self._unpluggable = unpluggable
         self._runner: Runner | None = None
-        self._started = 0.0
+        self._started_s = 0.0
         self.boot_s = 0.0  # from the domain's start to the first answer
 
     @property
@@ -93,14 +93,14 @@ class Guest:
         emulated = "" if kvm else "tsc=reliable no_timer_check "
         arguments = f"console=ttyS0 quiet panic=-1 {emulated}{self.kernel_arguments}".strip()
         cpuset = f" cpuset={quoteattr(self.cpuset)}" if self.cpuset else ""
-        each = ""
+        vcpu_elements = ""
         if kvm if self._unpluggable is None else self._unpluggable:
             rows = [
                 f"<vcpu id='{number}' enabled='{'yes' if number < self.vcpus else 'no'}'"
                 f" hotpluggable='{'yes' if number else 'no'}'/>"
                 for number in range(self.max_vcpus)
             ]
-            each = f"<vcpus>{''.join(rows)}</vcpus>"
+            vcpu_elements = f"<vcpus>{''.join(rows)}</vcpus>"
         disk = ""
         if self.disk is not None:
             disk = (
@@ -111,7 +111,7 @@ class Guest:
 <domain type='{self.domain_type}'>
   <name>{escape(self.name)}</name>
   <memory unit='MiB'>{self.memory_mib}</memory>
-  <vcpu placement='static'{cpuset} current='{self.vcpus}'>{self.max_vcpus}</vcpu>{each}
+  <vcpu placement='static'{cpuset} current='{self.vcpus}'>{self.max_vcpus}</vcpu>{vcpu_elements}
   {self.elements}
   <os>
     <type arch='x86_64' machine='pc'>hvm</type>
@@ -166,7 +166,7 @@ class Guest:
     def launch(self) -> None:
         """Starts the domain without waiting for the guest."""
         xml = self.xml  # first, so that the probe for KVM does not count as boot time
-        self._started = time.monotonic()
+        self._started_s = time.monotonic()
         if self.persistent:
             self.lab.connection.defineXML(xml).create()
         else:
@@ -185,9 +185,9 @@ class Guest:
         try:
             self.runner.clock(deadline_s)
         except TimeoutError as error:
-            words = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
-            raise TimeoutError(f"{error}; it last printed: {words}") from None
-        self.boot_s = time.monotonic() - self._started
+            console_text = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
+            raise TimeoutError(f"{error}; it last printed: {console_text}") from None
+        self.boot_s = time.monotonic() - self._started_s
 
     def __enter__(self) -> Guest:
         try:

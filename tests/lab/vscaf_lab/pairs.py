@@ -44,8 +44,8 @@ BARS = {"cg": {"static": 0.95, "unmanaged": 1.3}, "ep": {"static": 0.95, "unmana
 
 
 @dataclass(frozen=True)
-class Words:
-    """A demo's words for what runs its two programs."""
+class PairTexts:
+    """A demo's texts: names for what runs its two programs."""
 
     members: str  # in the report: "guests"
     name: str  # of one member: "domain"
@@ -119,13 +119,13 @@ class PolicyRun:
         """Whether all results of one program were right, including those of the runs that do not count."""
         return all(run.results[place].verified for run in (self, *self.repeated))
 
-    def both(self, one: Result, full_ns: float | None) -> float:
+    def both(self, result: Result, full_ns: float | None) -> float:
         """A program's speedup while both compute, in steady seconds; by the clock if no full pace is given."""
         start_s, end_s = self.window
-        work = one.run.work_between(start_s, end_s)
+        work = result.run.work_between(start_s, end_s)
         if full_ns is None:
             return work * self.alone.run.seconds / (end_s - start_s)
-        return work * self.alone.steady(full_ns) / self.watched.steady(one.domain, start_s, end_s, full_ns)
+        return work * self.alone.steady(full_ns) / self.watched.steady(result.domain, start_s, end_s, full_ns)
 
     def sum_of_speedups(self, full_ns: float | None) -> float:
         return sum(self.both(one, full_ns) for one in self.results)
@@ -183,7 +183,7 @@ def ratio(rounds: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any
     return statistics.median(one[key] / other[key] for one, other in judged or pairs), bool(judged)
 
 
-def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]]) -> dict[str, Any]:
+def report_pair(pair: Pair, texts: PairTexts, runs: Mapping[str, Sequence[PolicyRun]]) -> dict[str, Any]:
     """The report of one pair: medians over the rounds, and the rounds."""
     first = next(iter(runs.values()))
     rounds = [row for row in first if not row.alone.load.disturbed] or first
@@ -194,9 +194,9 @@ def report_pair(pair: Pair, words: Words, runs: Mapping[str, Sequence[PolicyRun]
     for policy, every in runs.items():
         rows = [row for row in every if not row.disturbed] or every
         policies[policy] = {
-            words.members: [
+            texts.members: [
                 {
-                    words.name: name,
+                    texts.name: name,
                     "program": pair.program,
                     "seconds": statistics.median(row.results[place].run.seconds for row in rows),
                     "speedup": statistics.median(row.both(row.results[place], full_ns) for row in rows),
@@ -251,13 +251,13 @@ def machine() -> dict[str, Any]:
     }
 
 
-def tables(pairs: Iterable[Mapping[str, Any]], words: Words) -> Table:
+def tables(pairs: Iterable[Mapping[str, Any]], texts: PairTexts) -> Table:
     """The report as a table for people."""
-    table = Table(title=f"{words.title}. Speedups while both compute, relative to each alone on one thread.")
+    table = Table(title=f"{texts.title}. Speedups while both compute, relative to each alone on one thread.")
     for column in (
         "pair",
         "policy",
-        words.column,
+        texts.column,
         "seconds",
         "speedup",
         "sum",
@@ -266,13 +266,13 @@ def tables(pairs: Iterable[Mapping[str, Any]], words: Words) -> Table:
         "to static",
         "disturbed",
     ):
-        table.add_column(column, justify="left" if column in ("pair", "policy", words.column) else "right")
+        table.add_column(column, justify="left" if column in ("pair", "policy", texts.column) else "right")
     for pair in pairs:
         for policy, result in pair["policies"].items():
-            for place, one in enumerate(result[words.members]):
+            for place, one in enumerate(result[texts.members]):
                 failed = "" if one["verified"] else " [red]verification FAILED[/]"
                 row = [pair["name"], policy] if place == 0 else ["", ""]
-                row += [f"{one[words.name]}{failed}", f"{one['seconds']:.1f}", f"{one['speedup']:.2f}"]
+                row += [f"{one[texts.name]}{failed}", f"{one['seconds']:.1f}", f"{one['speedup']:.2f}"]
                 if place == 0:
                     ratios = [result.get(f"ratio_to_{name}") for name in ("unmanaged", "static")]
                     sums = [result["sum_of_speedups"], result["sum_of_speedups_by_the_clock"], *ratios]
@@ -298,11 +298,11 @@ class Verdict(StrEnum):
 COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.DISTURBED: "yellow"}
 
 
-def judge(pairs: Iterable[Mapping[str, Any]], words: Words) -> list[tuple[Verdict, str]]:
+def judge(pairs: Iterable[Mapping[str, Any]], texts: PairTexts) -> list[tuple[Verdict, str]]:
     """One line for each bar. Verification is judged in every run, a figure only if the host was not disturbed."""
     lines = []
     for pair in pairs:
-        results = [one for result in pair["policies"].values() for one in result[words.members]]
+        results = [one for result in pair["policies"].values() for one in result[texts.members]]
         verified = all(one["verified"] for one in results)
         lines.append((Verdict.MET if verified else Verdict.MISSED, f"{pair['name']}: every verification successful"))
         result = pair["policies"].get("max-speedup", {})
@@ -323,9 +323,9 @@ def lost(load: HostLoad) -> str:
 class Report:
     """The results of a demo so far: on the terminal, in `report.json`, and in a picture for each pair."""
 
-    def __init__(self, given: argparse.Namespace, words: Words, console: Console) -> None:
+    def __init__(self, given: argparse.Namespace, texts: PairTexts, console: Console) -> None:
         self.given = given
-        self.words = words
+        self.texts = texts
         self.console = console
         self.output: Path = given.output
         self.logs = self.output / "logs"
@@ -333,7 +333,7 @@ class Report:
         self.machine = machine()
         self.pairs: list[dict[str, Any]] = []
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """A line of progress."""
         self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
@@ -349,20 +349,20 @@ class Report:
                 run, every = attempts(partial(self._once, prefix, policy, under, reference), lambda one: one.load)
                 run.repeated = [one for one in every if one is not run]
                 runs[policy].append(run)
-        path = draw_last_round(self.output, pair, f"{pair.name}: {self.words.picture}", runs)
-        self.say(f"{pair.name}: wrote {path}")
-        self.add(report_pair(pair, self.words, runs))
+        path = draw_last_round(self.output, pair, f"{pair.name}: {self.texts.picture}", runs)
+        self.print_line(f"{pair.name}: wrote {path}")
+        self.add(report_pair(pair, self.texts, runs))
 
     def _alone_once(self, prefix: str, alone: Callable[[], Alone]) -> Alone:
         one = alone()
-        self.say(f"{prefix} alone on one thread {one.run.seconds:.1f} s{lost(one.load)}")
+        self.print_line(f"{prefix} alone on one thread {one.run.seconds:.1f} s{lost(one.load)}")
         return one
 
     def _once(self, prefix: str, policy: str, under: Callable[[str, Alone], PolicyRun], reference: Alone) -> PolicyRun:
         run = under(policy, reference)
         seconds = " and ".join(f"{one.run.seconds:.1f} s" for one in run.results)
         full_ns = full_pace([reference.watched.paces, run.watched.paces])
-        self.say(
+        self.print_line(
             f"{prefix} {policy:13} {seconds}, sum of speedups {run.sum_of_speedups(full_ns):.2f} "
             f"(by the clock {run.sum_of_speedups(None):.2f}){lost(run.load)}"
         )
@@ -380,14 +380,14 @@ class Report:
         self.path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def run_demo(given: argparse.Namespace, words: Words, measure: Callable[[Report], None]) -> int:
+def run_demo(given: argparse.Namespace, texts: PairTexts, measure: Callable[[Report], None]) -> int:
     """A demo from its command line to its exit status; *measure* fills the report.
 
     Exit status: 0 no bar missed (bars with disturbed figures are not judged), 1 a bar missed or a verification failed,
     2 the demo could not run.
     """
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
-    report = Report(given, words, console)
+    report = Report(given, texts, console)
     report.logs.mkdir(parents=True, exist_ok=True)
     started_s = time.monotonic()
     try:
@@ -395,8 +395,8 @@ def run_demo(given: argparse.Namespace, words: Words, measure: Callable[[Report]
     except (LabError, TimeoutError) as error:
         console.print(f"demo: {error}; the logs are in {report.logs}", highlight=False, markup=False)
         return 1 if isinstance(error, VerificationFailed) else 2
-    console.print(tables(report.pairs, words))
-    verdict = judge(report.pairs, words)
+    console.print(tables(report.pairs, texts))
+    verdict = judge(report.pairs, texts)
     for found, text in verdict:
         console.print(f"[{COLOURS[found]}]{found:6}[/] {text}", highlight=False)
     if any(found is Verdict.DISTURBED for found, _ in verdict):

@@ -11,26 +11,29 @@ POLL_S = 0.02
 
 
 def until(
-    truth: Callable[[], object], what: str | Callable[[], object] = "", hang_s: float = HANG_S, poll_s: float = POLL_S
+    condition: Callable[[], object],
+    what: str | Callable[[], object] = "",
+    hang_s: float = HANG_S,
+    poll_s: float = POLL_S,
 ) -> None:
-    """Returns once *truth* is true. TimeoutError at the deadline. what: its text, or a function that returns it."""
+    """Returns once *condition* is true. TimeoutError at the deadline. what: its text, or a function that returns it."""
     end_s = time.monotonic() + hang_s
-    while not truth():
+    while not condition():
         if time.monotonic() > end_s:
-            raise TimeoutError(_words(what, hang_s))
+            raise TimeoutError(_timeout_message(what, hang_s))
         time.sleep(poll_s)
 
 
 async def soon(
-    truth: Callable[[], object], what: str | Callable[[], object] = "", hang_s: float = HANG_S, poll_s: float = 0.01
+    condition: Callable[[], object], what: str | Callable[[], object] = "", hang_s: float = HANG_S, poll_s: float = 0.01
 ) -> None:
     """Like `until`, as a coroutine: the loop's other tasks run meanwhile."""
     end_s = time.monotonic() + hang_s
-    while not truth():
+    while not condition():
         if time.monotonic() > end_s:
-            raise TimeoutError(_words(what, hang_s))
+            raise TimeoutError(_timeout_message(what, hang_s))
         await asyncio.sleep(poll_s)
 
 
-def _words(what: str | Callable[[], object], hang_s: float) -> str:
+def _timeout_message(what: str | Callable[[], object], hang_s: float) -> str:
     return f"not true after {hang_s:g} s: {what if isinstance(what, str) else what()}"

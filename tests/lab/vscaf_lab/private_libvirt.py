@@ -240,15 +240,17 @@ class PrivateLibvirt:
                 start_new_session=True,  # Ctrl-C must only reach this process, which ends the daemons in order
             )
         self._daemons[name] = process
-        deadline = time.monotonic() + START_DEADLINE_S
+        end_s = time.monotonic() + START_DEADLINE_S
         while not socket.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
-                said = "".join(
+            if process.poll() is not None or time.monotonic() > end_s:
+                log_text = "".join(
                     path.read_text(errors="replace")[-1000:]
                     for path in (output, self.logs / f"{name}.log")
                     if path.exists()
                 )
-                raise LabError(f"{name} did not start (status {process.returncode}); see {self.logs}; it said: {said}")
+                raise LabError(
+                    f"{name} did not start (status {process.returncode}); see {self.logs}; it said: {log_text}"
+                )
             time.sleep(processes.POLL_S)
 
     def _answer(self) -> None:

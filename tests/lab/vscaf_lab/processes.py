@@ -59,8 +59,8 @@ def end(pid: int, patience_s: float) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             return
-        deadline = time.monotonic() + wait_s
-        while start_time(pid) == started and time.monotonic() < deadline:
+        end_s = time.monotonic() + wait_s
+        while start_time(pid) == started and time.monotonic() < end_s:
             time.sleep(POLL_S)
 
 

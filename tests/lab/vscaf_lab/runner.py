@@ -55,8 +55,10 @@ class Command:
         try:
             return self._future.result(timeout_s)
         except concurrent.futures.TimeoutError:
-            said = bytes(self._output[-500:]).decode(errors="replace")
-            raise TimeoutError(f"`{self.text}` has not ended after {timeout_s} s; so far it said: {said}") from None
+            output_text = bytes(self._output[-500:]).decode(errors="replace")
+            raise TimeoutError(
+                f"`{self.text}` has not ended after {timeout_s} s; so far it said: {output_text}"
+            ) from None
 
     def done(self) -> bool:
         """Whether it has ended."""

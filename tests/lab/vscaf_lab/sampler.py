@@ -44,12 +44,12 @@ class _Thread:
 
     def sample(self) -> Sample:
         """Raises OSError if the thread is gone."""
-        asked = time.monotonic()
+        asked_s = time.monotonic()
         run, wait, _ = os.pread(self.schedstat, 128, 0).split()
         last_cpu = int(os.pread(self.stat, 1024, 0).rpartition(b")")[2].split()[36])  # field 39 of proc(5)
         affinity = frozenset(os.sched_getaffinity(self.thread))
-        now = time.monotonic()
-        return Sample(asked, now, self.domain, self.vcpu, self.thread, affinity, last_cpu, int(run), int(wait))
+        now_s = time.monotonic()
+        return Sample(asked_s, now_s, self.domain, self.vcpu, self.thread, affinity, last_cpu, int(run), int(wait))
 
     def close(self) -> None:
         os.close(self.stat)
@@ -120,17 +120,17 @@ class Sampler:
         return taken
 
     def _run(self) -> None:
-        next_scan = next_round = time.monotonic()
+        next_scan_s = next_round_s = time.monotonic()
         try:
             while not self._stop.is_set():
-                if time.monotonic() >= next_scan:
+                if time.monotonic() >= next_scan_s:
                     self._scan()
-                    next_scan += RESCAN_S
+                    next_scan_s += RESCAN_S
                 taken = self._round()
                 self.samples += taken
                 if self._on_round is not None:
                     self._on_round(taken)
-                next_round = max(next_round + self._interval_s, time.monotonic())
-                self._stop.wait(next_round - time.monotonic())
+                next_round_s = max(next_round_s + self._interval_s, time.monotonic())
+                self._stop.wait(next_round_s - time.monotonic())
         except Exception as error:  # noqa: BLE001  a thread cannot raise: __exit__ does
             self._error = error

@@ -71,8 +71,8 @@ class Guest:
     sequence: int = 0
     held: bytes = b""
 
-    def say(self, *sayings: dict[str, Any]) -> None:
-        data = b"".join(json.dumps(saying).encode() + b"\n" for saying in sayings)
+    def send(self, *messages: dict[str, Any]) -> None:
+        data = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
         with contextlib.suppress(BlockingIOError):  # the daemon does not read it now, so its buffer is full
             self.channel.send(data)
 
@@ -84,7 +84,7 @@ class Guest:
         online = list(range(self.online))
         return {"v": 1, "type": "ack", "sequence": self.sequence, "online": online, "sections_ended": True, **changes}
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         try:
             *lines, self.held = (self.held + self.channel.recv(1 << 20)).split(b"\n")
         except BlockingIOError:
@@ -92,12 +92,12 @@ class Guest:
         for line in lines:
             order = json.loads(line) if line else {}
             if order.get("type") == "hello":
-                self.say({**HELLO, "cpus": {"possible": VCPUS, "present": VCPUS, "online": list(range(self.online))}})
+                self.send({**HELLO, "cpus": {"possible": VCPUS, "present": VCPUS, "online": list(range(self.online))}})
             elif order.get("type") == "allocate":
                 self.sequence = order["sequence"]
                 self.online = min(VCPUS, order["cpus"]) or self.online
                 if not self.hostile:
-                    self.say(self.ack(), self.report())
+                    self.send(self.ack(), self.report())
 
 
 SAYINGS: dict[str, Callable[[Guest], list[dict[str, Any]]]] = {
@@ -179,13 +179,13 @@ class World:
                 report_s += PERIOD_S
                 for guest in self.guests.values():
                     if not guest.hostile:
-                        guest.say(guest.report())
+                        guest.send(guest.report())
             if script and loop.time() >= next_s:
                 what, gap_s = script[number % len(script)]
-                self.guests["hostile"].say(*SAYINGS[what](self.guests["hostile"]))
+                self.guests["hostile"].send(*SAYINGS[what](self.guests["hostile"]))
                 next_s, number = next_s + gap_s, number + 1
             for guest in self.guests.values():
-                guest.hear()
+                guest.receive()
             self.hub.serve()
             await asyncio.sleep(0.01)
 

@@ -29,9 +29,9 @@ REPORT = {"v": 1, "type": "report", "sequence": 0, "online": [0, 1], "demand": 2
 Guest = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def say(writer: asyncio.StreamWriter, *sayings: Any) -> None:
-    for saying in sayings:
-        writer.write(saying if isinstance(saying, bytes) else json.dumps(saying).encode() + b"\n")
+def send(writer: asyncio.StreamWriter, *items: Any) -> None:
+    for item in items:
+        writer.write(item if isinstance(item, bytes) else json.dumps(item).encode() + b"\n")
 
 
 @asynccontextmanager
@@ -62,10 +62,12 @@ async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     while line := await reader.readline():
         message = messages.decode_from_host(line)
         if isinstance(message, messages.HostHello):
-            say(writer, HELLO, REPORT)
+            send(writer, HELLO, REPORT)
         elif isinstance(message, messages.Allocate):
             online = list(range(message.cpus))
-            say(writer, {"v": 1, "type": "ack", "sequence": message.sequence, "online": online, "sections_ended": True})
+            send(
+                writer, {"v": 1, "type": "ack", "sequence": message.sequence, "online": online, "sections_ended": True}
+            )
 
 
 def allocate(sequence: int, cpus: int) -> messages.Allocate:
@@ -87,7 +89,7 @@ def test_hello_report_allocate_ack(tmp_path: Path) -> None:
 def test_garbage_is_counted_and_ignored(tmp_path: Path) -> None:
     async def garbling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
-        say(writer, b"cut off from before\n", HELLO, b"garbage\n", b"\xff" * 200_000 + b"\n", {"v": 1}, REPORT)
+        send(writer, b"cut off from before\n", HELLO, b"garbage\n", b"\xff" * 200_000 + b"\n", {"v": 1}, REPORT)
         await reader.read()
 
     async def work() -> None:
@@ -103,7 +105,7 @@ def test_other_version_is_answered_with_words(tmp_path: Path) -> None:
     answers: list[messages.FromHost] = []
 
     async def newer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        say(writer, {**HELLO, "v": 2})
+        send(writer, {**HELLO, "v": 2})
         await reader.readline()
         while line := await reader.readline():
             answers.append(messages.decode_from_host(line))
@@ -122,7 +124,7 @@ def test_flood_neither_grows_nor_blocks(tmp_path: Path) -> None:
 
     async def flooding(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
-        say(writer, HELLO)
+        send(writer, HELLO)
         while not writer.is_closing():
             writer.write(line * 100)
             sent += 100
@@ -152,7 +154,7 @@ def test_guest_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
         nonlocal connections
         connections += 1
         reader._transport.pause_reading()  # type: ignore[attr-defined]
-        say(writer, HELLO)
+        send(writer, HELLO)
         await asyncio.sleep(60)
 
     async def work() -> None:
@@ -173,7 +175,7 @@ def test_comes_back_when_the_guest_does(tmp_path: Path) -> None:
     seen = asyncio.Event()
 
     async def leaving(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        say(writer, HELLO, REPORT)
+        send(writer, HELLO, REPORT)
         generations.append(len(generations))
         if len(generations) == 1:
             await seen.wait()

@@ -23,7 +23,7 @@ from vscaf.agentlink import hub as hubs
 from vscaf.agentlink import link as links
 from vscaf.agentlink import messages
 from vscaf.agentlink.hub import AgentHub
-from vscaf.agentlink.link import CONNECTED, DEAF, NO_ANSWER, NO_CHANNEL, STALE, AgentLink, condition_of
+from vscaf.agentlink.link import CONNECTED, NO_ANSWER, NO_CHANNEL, NOT_READING, STALE, AgentLink, condition_of
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 
@@ -54,15 +54,15 @@ class News:
         self.count += 1
 
 
-async def spoken(path: Path, *sayings: bytes, hub: AgentHub | None = None) -> tuple[AgentLink, socket.socket, News]:
-    """A link, the guest's end of it, which has sent hello and *sayings*, and the link's news."""
+async def spoken(path: Path, *lines: bytes, hub: AgentHub | None = None) -> tuple[AgentLink, socket.socket, News]:
+    """A link, the guest's end of it, which has sent hello and *lines*, and the link's news."""
     news = News()
     with listening(path) as server:
         link = AgentLink("a", path, news, hub)
         link.start()
         guest = server.accept()[0]
     guest.setblocking(False)
-    guest.sendall(line(HELLO) + b"".join(sayings))
+    guest.sendall(line(HELLO) + b"".join(lines))
     await until(lambda: link.connected)
     return link, guest, news
 
@@ -374,7 +374,9 @@ def test_what_a_guest_says_does_not_forge_lines_in_the_log(tmp_path: Path, caplo
     asyncio.run(work())
     assert any("its agent reports an error" in record.getMessage() for record in caplog.records)
     assert all("\n" not in record.getMessage() for record in caplog.records)
-    assert sum("its agent reports an error" in record.getMessage() for record in caplog.records) <= links.WORDS_AT_ONCE
+    assert (
+        sum("its agent reports an error" in record.getMessage() for record in caplog.records) <= links.NOTICES_AT_ONCE
+    )
 
 
 def test_conditions_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,7 +443,7 @@ def test_a_guest_that_reads_nothing_is_called_deaf(tmp_path: Path, monkeypatch: 
         link, guest, _ = await spoken(tmp_path / "s", line(REPORT))
         while not link._unsent:
             assert link.send(allocate(1, 1))
-        await until(lambda: link.condition == DEAF)
+        await until(lambda: link.condition == NOT_READING)
         assert link.connected
         guest.setblocking(True)
         got = bytearray()
@@ -451,7 +453,7 @@ def test_a_guest_that_reads_nothing_is_called_deaf(tmp_path: Path, monkeypatch: 
         *orders, rest = bytes(got).split(b"\n")[2:]
         assert rest == b"" and len(orders) > 100
         assert all(messages.decode_from_host(one) == allocate(1, 1) for one in orders)
-        assert link.condition != DEAF
+        assert link.condition != NOT_READING
         await link.stop()
         guest.close()
 
@@ -564,7 +566,7 @@ def test_a_report_as_agents_write_it_is_looked_at_once(monkeypatch: pytest.Monke
     golden = Path(__file__).parents[3] / "guest-agent" / "wire" / "golden" / "guest.jsonl"
     reports = [one for one in golden.read_bytes().splitlines() if b'"report"' in one and b"tomorrow" not in one]
     looked: list[bytes] = []
-    monkeypatch.setattr(messages, "_look_closer", looked.append)
+    monkeypatch.setattr(messages, "_check_skipped", looked.append)
     for one in reports:
         messages.decode_from_guest(one)
     assert len(looked) < len(reports) / 2  # only reports that spell out a default are looked at twice

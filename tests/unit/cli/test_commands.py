@@ -17,8 +17,8 @@ from vscaf.errors import UsageError, VscafError
 COMMANDS = [["status"], ["events"], ["policy", "show"], ["policy", "set", "x"], ["policy", "rollback"], ["manage"]]
 
 
-def vscaf(*words: str, **environment: str) -> Result:
-    return CliRunner().invoke(main, list(words), env={"VSCAF_CONFIG": None, "VSCAF_SOCKET": None, **environment})
+def vscaf(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), env={"VSCAF_CONFIG": None, "VSCAF_SOCKET": None, **environment})
 
 
 @pytest.fixture
@@ -29,16 +29,16 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_daemon(words: list[str], config: Path, tmp_path: Path) -> None:
-    done = vscaf(*words, "--config", str(config))
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_no_daemon(arguments: list[str], config: Path, tmp_path: Path) -> None:
+    done = vscaf(*arguments, "--config", str(config))
     assert done.exit_code == 1 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and "is `vscaf daemon` running" in done.stderr
     assert f"{tmp_path}/mine.sock" in done.stderr
 
 
-@pytest.mark.parametrize("words", [*COMMANDS, ["release"], ["off"]], ids=" ".join)
-def test_all_find_the_daemon_alike(words: list[str], config: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [*COMMANDS, ["release"], ["off"]], ids=" ".join)
+def test_all_find_the_daemon_alike(arguments: list[str], config: Path, tmp_path: Path) -> None:
     """--socket wins over --config, and options win over the environment."""
     mine = ["--config", str(config)]
     for options, environment, where in (
@@ -48,13 +48,13 @@ def test_all_find_the_daemon_alike(words: list[str], config: Path, tmp_path: Pat
         (mine, {"VSCAF_CONFIG": "/x/absent"}, f"{tmp_path}/mine.sock"),
         ([], {"VSCAF_CONFIG": str(config)}, f"{tmp_path}/mine.sock"),
     ):
-        done = vscaf(*words, *options, **environment)
+        done = vscaf(*arguments, *options, **environment)
         assert where in done.output, done.output
 
 
-@pytest.mark.parametrize("words", [*COMMANDS, ["release"], ["off"], ["policy", "list"]], ids=" ".join)
-def test_a_configuration_that_was_asked_for_has_to_be_readable(words: list[str], tmp_path: Path) -> None:
-    done = vscaf(*words, "--config", f"{tmp_path}/absent")
+@pytest.mark.parametrize("arguments", [*COMMANDS, ["release"], ["off"], ["policy", "list"]], ids=" ".join)
+def test_a_configuration_that_was_asked_for_has_to_be_readable(arguments: list[str], tmp_path: Path) -> None:
+    done = vscaf(*arguments, "--config", f"{tmp_path}/absent")
     assert (done.exit_code, done.stdout) == (2, "") and "No such file" in done.stderr
 
 
@@ -67,10 +67,10 @@ def test_the_policies_can_be_listed_without_a_daemon(config: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "domain"), [(["release"], None), (["release", "a"], "a"), (["off"], None)], ids=["all", "one", "off"]
+    ("arguments", "domain"), [(["release"], None), (["release", "a"], "a"), (["off"], None)], ids=["all", "one", "off"]
 )
 def test_release_and_off_without_a_daemon(
-    words: list[str], domain: str | None, config: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], domain: str | None, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, str | None]] = []
     outcome: list[Any] = [["a", "b"]]
@@ -82,17 +82,17 @@ def test_release_and_off_without_a_daemon(
         return outcome[0]  # type: ignore[no-any-return]
 
     monkeypatch.setattr(commands, "restore_from_journal", restore)
-    done = vscaf(*words, "--config", str(config))
+    done = vscaf(*arguments, "--config", str(config))
     assert done.exit_code == 0 and "a: as it was found" in done.stdout and "no daemon answers at" in done.stdout
     assert asked == [(f"{config.parent}/mine.sock", domain)]
     outcome[0] = []
-    done = vscaf(*words, "--config", str(config))
+    done = vscaf(*arguments, "--config", str(config))
     assert done.exit_code == 0 and "nothing was put back" in done.stdout
     outcome[0] = VscafError("domain a: libvirt\nrefuses")
-    done = vscaf(*words, "--config", str(config))
+    done = vscaf(*arguments, "--config", str(config))
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "vscaf: domain a: libvirt refuses\n")
     outcome[0] = UsageError("another vscaf daemon uses it")
-    assert vscaf(*words, "--config", str(config)).exit_code == 2
+    assert vscaf(*arguments, "--config", str(config)).exit_code == 2
 
 
 def test_off_really_asks_the_journal(config: Path) -> None:
@@ -109,7 +109,7 @@ def test_check_config(config: Path, tmp_path: Path) -> None:
     assert good.stdout == (
         f"{config}: good: pool 0, policy max-speedup, domains: none by name, and those marked by their metadata\n"
     )
-    for text, words in {
+    for text, expected in {
         'pool = "0"\ncolour = 1\n': ["colour", "--help-config"],
         'pool = "0"\ncontrol_read_group = "no-such"\n': ["control_read_group", "no-such", "groupadd"],
         'pool = "0"\n[policy]\nname = "best"\n': ["best", "max-speedup"],
@@ -121,7 +121,7 @@ def test_check_config(config: Path, tmp_path: Path) -> None:
         done = vscaf("check-config", str(bad))
         assert vscaf("daemon", VSCAF_CONFIG=str(bad)).output == done.output
         assert (done.exit_code, done.stdout) == (2, "") and done.stderr.count("\n") == 1
-        for word in words:
+        for word in expected:
             assert word in done.stderr
 
 
@@ -181,11 +181,11 @@ def test_an_event_as_a_line() -> None:
     assert line == "3 T allocation a\N{REPLACEMENT CHARACTER}]0;x\N{REPLACEMENT CHARACTER} 0-1 -> -: b computes"
 
 
-@pytest.mark.parametrize("words", [[], ["policy"], *COMMANDS, ["release"], ["off"], ["check-config"]], ids=" ".join)
-def test_help_is_there_and_names_the_exit_status(words: list[str]) -> None:
-    done = vscaf(*words, "--help")
+@pytest.mark.parametrize("arguments", [[], ["policy"], *COMMANDS, ["release"], ["off"], ["check-config"]], ids=" ".join)
+def test_help_is_there_and_names_the_exit_status(arguments: list[str]) -> None:
+    done = vscaf(*arguments, "--help")
     assert done.exit_code == 0 and done.stdout.startswith("Usage: ")
     assert "..." not in done.stdout.replace("[ARGS]...", ""), "a summary is cut off"
-    if not words:
+    if not arguments:
         assert "Exit status: 0: done" in done.stdout
     assert vscaf("no-such-command").exit_code == 2

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from vscaf.cli.main import main
-from vscaf.cli.policy_check import found, run_trial
+from vscaf.cli.policy_check import run_checks, run_trial
 from vscaf.errors import UsageError
 from vscaf.policy.trial import Request
 from vscaf_lab.polling import until
@@ -33,8 +33,8 @@ def path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, sys.path)))
 
 
-def check(*words: str) -> Result:
-    return CliRunner().invoke(main, ["policy", "check", *words])
+def check(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["policy", "check", *arguments])
 
 
 def written(directory: Path, text: str, name: str = "mine.py") -> str:
@@ -45,15 +45,15 @@ def written(directory: Path, text: str, name: str = "mine.py") -> str:
 def of(directory: Path, body: str, call_s: float = 20.0, total_s: float = 200.0) -> dict[str, Finding]:
     """The findings that did not pass, of a correct policy that first runs *body*."""
     text = GOOD.replace("    return", f"{body}\n    return")
-    findings = found(Request("check", written(directory, text), {}, 0, call_s, total_s))
+    findings = run_checks(Request("check", written(directory, text), {}, 0, call_s, total_s))
     return {one.check: one for one in findings if one.verdict not in (Verdict.PASSED, Verdict.SLOW)}
 
 
 def test_a_good_one(tmp_path: Path) -> None:
     done = check(written(tmp_path, GOOD), "--option", "factor=0.5", *QUICK, "--json")
-    said = json.loads(done.stdout)
-    assert done.exit_code == 0 and said["passed"] and said["options"] == {"factor": 0.5} and said["seed"] == 3
-    checks = [one["check"] for one in said["findings"]]
+    result = json.loads(done.stdout)
+    assert done.exit_code == 0 and result["passed"] and result["options"] == {"factor": 0.5} and result["seed"] == 3
+    checks = [one["check"] for one in result["findings"]]
     assert checks[-2:] == ["io", "fresh-process"] and len(set(checks)) == len(checks) == 16
 
 
@@ -70,7 +70,7 @@ def test_a_bad_one_is_shown(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     two = written(tmp_path, GOOD + "\ndef other(pool, options):\n    return None\nnumber = 3\n", "two.py")
-    for target, words in {
+    for target, message in {
         "no-such": "give MODULE:FUNCTION, FILE.py or the name of an installed policy",
         "no_such.module:function": "not found",
         str(tmp_path / "absent.py"): "No such file",
@@ -86,7 +86,7 @@ def test_what_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     }.items():
         done = check(target)
         assert (done.exit_code, done.stdout) == (2, ""), (target, done.output)
-        assert done.stderr.count("\n") == 1 and words in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1 and message in done.stderr, done.stderr
     assert check(two, "--option", "a").exit_code == 2
 
 
@@ -123,8 +123,8 @@ def test_what_it_does_besides(tmp_path: Path) -> None:
         list(Path("/").iterdir())"""
     findings = of(tmp_path, body)
     assert set(findings) == {"io"} and findings["io"].verdict is Verdict.FAILED
-    for words in ("open('/etc/passwd') at mine.py:9;", "os.system(b'true') at mine.py:10;", "os.fork at mine.py:11;"):
-        assert words in findings["io"].words
+    for message in ("open('/etc/passwd') at mine.py:9;", "os.system(b'true') at mine.py:10;", "os.fork at mine.py:11;"):
+        assert message in findings["io"].words
     assert "socket.__new__(" in findings["io"].words and "dir('/') at" in findings["io"].words
 
 
@@ -150,7 +150,7 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (
             "    import itertools\n    sum(itertools.repeat(len(pool.domains[1:])))",
@@ -161,17 +161,17 @@ def test_one_that_hangs_is_told(tmp_path: Path) -> None:
     ],
     ids=["for good", "leaves", "killed"],
 )
-def test_one_that_nothing_stops(tmp_path: Path, body: str, words: str) -> None:
-    hangs = words == "did not finish"
+def test_one_that_nothing_stops(tmp_path: Path, body: str, message: str) -> None:
+    hangs = message == "did not finish"
     findings = of(tmp_path, body, total_s=8.0 if hangs else 200.0)
     assert set(findings) == {"returns"}
-    assert words in findings["returns"].words
+    assert message in findings["returns"].words
     if hangs:
         assert "mine.py" in findings["returns"].example, "the example does not say where it was"
 
 
 def test_one_that_hangs_where_it_is_loaded(tmp_path: Path) -> None:
-    findings = found(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
+    findings = run_checks(Request("check", written(tmp_path, "while True: pass\n"), {}, 0, 0.5, 2.0))
     assert [one.check for one in findings] == ["returns"] and "while it is loaded" in findings[0].words
 
 
@@ -212,4 +212,4 @@ def test_no_libvirt_is_needed(tmp_path: Path) -> None:
 
 def test_a_refusal_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="not found"):
-        found(Request("check", "no-such", {}, 0, 20.0, 200.0))
+        run_checks(Request("check", "no-such", {}, 0, 20.0, 200.0))

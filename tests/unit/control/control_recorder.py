@@ -19,7 +19,7 @@ class Recorder:
     """A stand-in for a daemon with two domains. It notes each call."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.requests: list[tuple[Any, ...]] = []
         self.waiting = False
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -60,16 +60,16 @@ class Recorder:
         return self.policies[-1][0]
 
     async def release(self, domain: str | None) -> list[str]:
-        self.told.append(("release", domain))
+        self.requests.append(("release", domain))
         return ["a", "b"] if domain is None else [domain]
 
     async def manage(self, domain: str | None) -> list[str]:
-        self.told.append(("manage", domain))
+        self.requests.append(("manage", domain))
         return []
 
     async def off(self) -> None:
-        self.told.append(("off",))
-        if "b" in {one[-1] for one in self.told}:
+        self.requests.append(("off",))
+        if "b" in {one[-1] for one in self.requests}:
             raise VscafError("domain b could not be put back: see the log")
 
 

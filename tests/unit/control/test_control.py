@@ -15,7 +15,7 @@ from control_recorder import Recorder, on_server, raw, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.control import server as server_module
-from vscaf.control.client import ask, ask_status, follow, tell
+from vscaf.control.client import follow, get, get_status, post
 from vscaf.control.messages import BODY_LIMIT_BYTES, ENDPOINTS, Status
 from vscaf.control.schema import schema, schema_text
 from vscaf.errors import UsageError, VscafError
@@ -28,15 +28,15 @@ SCHEMA_FILE = Path(__file__).parents[3] / "host-daemon/schema/control.json"
 
 def test_what_may_be_asked(directory: Path) -> None:
     async def work(path: Path, target: Recorder, events: EventLog) -> None:
-        assert await ask_status(path) == target.status()
-        assert msgspec.convert(await ask_status(path), Status).domains[0].name == "a"
-        assert (await ask(path, "/v1/policies"))["current"] == {"name": "max-speedup", "options": {}}
-        assert "equipartition" in (await ask(path, "/v1/policies"))["installed"]
-        assert await ask(path, "/v1/schema") == json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-        assert await ask(path, "/metrics") == "vscaf_up 1\n"
+        assert await get_status(path) == target.status()
+        assert msgspec.convert(await get_status(path), Status).domains[0].name == "a"
+        assert (await get(path, "/v1/policies"))["current"] == {"name": "max-speedup", "options": {}}
+        assert "equipartition" in (await get(path, "/v1/policies"))["installed"]
+        assert await get(path, "/v1/schema") == json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+        assert await get(path, "/metrics") == "vscaf_up 1\n"
         events.record(Kind.STARTED, None)
         events.record("state", "a", before="growing", after="cooperating", why="it acknowledged")
-        (event,) = await ask(path, "/v1/events?since=1")
+        (event,) = await get(path, "/v1/events?since=1")
         assert (event["number"], event["from"], event["to"]) == (2, "growing", "cooperating")
 
     on_server(directory, work)
@@ -45,14 +45,14 @@ def test_what_may_be_asked(directory: Path) -> None:
 def test_what_may_be_told(directory: Path) -> None:
     async def work(path: Path, target: Recorder, _: EventLog) -> None:
         chosen = {"name": "static", "options": {"allocations": {"a": 2}}}
-        assert await tell(path, "/v1/policy", chosen) == chosen
-        assert (await ask(path, "/v1/policies"))["previous"] == "max-speedup"
-        assert await tell(path, "/v1/policy/rollback") == {"name": "max-speedup"}
-        assert await tell(path, "/v1/release", {"domain": None}) == {"domains": ["a", "b"]}
-        assert await tell(path, "/v1/release", {"domain": "a"}) == {"domains": ["a"]}
-        assert await tell(path, "/v1/manage", {"domain": "a"}) == {"domains": []}
-        assert await tell(path, "/v1/off") == {}
-        assert target.told == [("release", None), ("release", "a"), ("manage", "a"), ("off",)]
+        assert await post(path, "/v1/policy", chosen) == chosen
+        assert (await get(path, "/v1/policies"))["previous"] == "max-speedup"
+        assert await post(path, "/v1/policy/rollback") == {"name": "max-speedup"}
+        assert await post(path, "/v1/release", {"domain": None}) == {"domains": ["a", "b"]}
+        assert await post(path, "/v1/release", {"domain": "a"}) == {"domains": ["a"]}
+        assert await post(path, "/v1/manage", {"domain": "a"}) == {"domains": []}
+        assert await post(path, "/v1/off") == {}
+        assert target.requests == [("release", None), ("release", "a"), ("manage", "a"), ("off",)]
 
     on_server(directory, work)
 
@@ -72,13 +72,13 @@ def test_the_status_is_made_once_for_all_who_ask_at_once(directory: Path, monkey
 
         target.status = counted  # type: ignore[method-assign]
         for _ in range(20):
-            await ask_status(path)
+            await get_status(path)
         assert made == 1
         now_s[0] += server_module.STATUS_KEPT_S
-        await ask_status(path)
+        await get_status(path)
         assert made == 2
-        await tell(path, "/v1/policy", {"name": "equipartition"})
-        assert (await ask_status(path))["policy"] == "equipartition", "a change is not seen at once"
+        await post(path, "/v1/policy", {"name": "equipartition"})
+        assert (await get_status(path))["policy"] == "equipartition", "a change is not seen at once"
 
     on_server(directory, work)
 
@@ -86,7 +86,7 @@ def test_the_status_is_made_once_for_all_who_ask_at_once(directory: Path, monkey
 def test_every_answer_is_what_the_schema_says(directory: Path) -> None:
     async def work(path: Path, _: Recorder, events: EventLog) -> None:
         events.record(Kind.ALLOCATION, "a", before="0", after="0-1", why="it computes", gain=0.5)
-        await tell(path, "/v1/policy", {"name": "equipartition"})
+        await post(path, "/v1/policy", {"name": "equipartition"})
         bodies = {"/v1/policy": {"name": "static", "options": {}}, "/v1/release": {"domain": None}}
         bodies["/v1/manage"] = bodies["/v1/release"]
         described = schema()
@@ -94,9 +94,9 @@ def test_every_answer_is_what_the_schema_says(directory: Path) -> None:
             body = bodies.get(endpoint["path"], {})
             if endpoint["method"] == "POST":
                 jsonschema.validate(body, {**endpoint["body"], "$defs": described["$defs"]})
-                answers = [await tell(path, endpoint["path"], body)]
+                answers = [await post(path, endpoint["path"], body)]
             else:
-                answer = await ask(path, endpoint["path"])
+                answer = await get(path, endpoint["path"])
                 answers = answer if endpoint["format"] == "JSON lines" else [answer]
             assert answers
             for answer in answers if endpoint["answer"] else []:
@@ -137,15 +137,15 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_refused_in_one_line_of_words(case: str, directory: Path) -> None:
-    method, what, body, status, words = BAD[case]
+    method, what, body, status, expected = BAD[case]
 
     async def work(path: Path, target: Recorder, _: EventLog) -> None:
         got, answer = await raw(path, method, what, body)
         assert got == status, answer
         assert set(answer) == {"error"} and "\n" not in answer["error"]
-        for word in words:
+        for word in expected:
             assert word in answer["error"]
-        assert target.told == [] and len(target.policies) == 1
+        assert target.requests == [] and len(target.policies) == 1
         assert (await raw(path, "GET", "/v1/status"))[0] == 200
 
     on_server(directory, work)
@@ -181,13 +181,13 @@ def test_no_body_gets_past_the_types(body: bytes) -> None:
 
 def test_what_could_not_be_done_is_told_from_what_is_refused(directory: Path) -> None:
     async def work(path: Path, _: Recorder, __: EventLog) -> None:
-        await tell(path, "/v1/release", {"domain": "b"})
+        await post(path, "/v1/release", {"domain": "b"})
         assert (await raw(path, "POST", "/v1/off"))[0] == 503
         with pytest.raises(VscafError, match="could not be put back") as failed:
-            await tell(path, "/v1/off")
+            await post(path, "/v1/off")
         assert not isinstance(failed.value, UsageError)
         with pytest.raises(UsageError, match="choose another"):
-            await tell(path, "/v1/policy", {"name": "best"})
+            await post(path, "/v1/policy", {"name": "best"})
 
     on_server(directory, work)
 
@@ -195,14 +195,14 @@ def test_what_could_not_be_done_is_told_from_what_is_refused(directory: Path) ->
 def test_off_waits_for_no_other_change_and_changes_wait_for_each_other(directory: Path) -> None:
     async def work(path: Path, target: Recorder, _: EventLog) -> None:
         target.go_on.clear()
-        first = asyncio.create_task(tell(path, "/v1/policy", {"name": "static"}))
+        first = asyncio.create_task(post(path, "/v1/policy", {"name": "static"}))
         await until(lambda: target.waiting)
-        second = asyncio.create_task(tell(path, "/v1/release", {"domain": "a"}))
-        await tell(path, "/v1/off")
-        assert target.told == [("off",)] and not second.done()
+        second = asyncio.create_task(post(path, "/v1/release", {"domain": "a"}))
+        await post(path, "/v1/off")
+        assert target.requests == [("off",)] and not second.done()
         target.go_on.set()
         await asyncio.gather(first, second)
-        assert target.told == [("off",), ("release", "a")]
+        assert target.requests == [("off",), ("release", "a")]
 
     on_server(directory, work)
 
@@ -211,7 +211,7 @@ def test_a_change_goes_on_when_who_asked_for_it_is_gone(directory: Path) -> None
     async def main() -> None:
         async with serving(directory / "s") as (server, target, _):
             target.go_on.clear()
-            asked = asyncio.create_task(tell(directory / "s", "/v1/policy", {"name": "static"}))
+            asked = asyncio.create_task(post(directory / "s", "/v1/policy", {"name": "static"}))
             await until(lambda: target.waiting)
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
@@ -256,7 +256,7 @@ def test_a_follower_that_never_reads_is_waited_for_at_no_cost(directory: Path) -
                 for _ in range(100):
                     events.record("state", "a", why="w" * 400)
                 await asyncio.sleep(0)
-            assert (await ask_status(directory / "s"))["policy"] == "max-speedup"
+            assert (await get_status(directory / "s"))["policy"] == "max-speedup"
             assert len(events._ring) == 100
         deaf.close()
 

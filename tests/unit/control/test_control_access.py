@@ -13,7 +13,7 @@ from control_recorder import Recorder, group_of, mode_of, on_server, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.control import server as server_module
-from vscaf.control.client import NoDaemon, ask_status, tell
+from vscaf.control.client import NoDaemon, get_status, post
 from vscaf.control.peers import Access, AccessPolicy, Peer, peer_of
 from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError, VscafError
@@ -21,18 +21,18 @@ from vscaf.events import EventLog
 from vscaf_lab.polling import HANG_S
 from vscaf_lab.polling import soon as until
 
-NOBODY = Peer(pid=1, uid=1000, groups=frozenset({1000}))
+UNPRIVILEGED = Peer(pid=1, uid=1000, groups=frozenset({1000}))
 
 
 def test_access_by_credentials() -> None:
     rules = AccessPolicy(own_uid=500, read_gid=7, write_gid=8)
-    assert rules.of(NOBODY) is Access.NONE
+    assert rules.of(UNPRIVILEGED) is Access.NONE
     assert rules.of(Peer(1, 1000, frozenset({1000, 7}))) is Access.READ
     assert rules.of(Peer(1, 1000, frozenset({8}))) is Access.WRITE
     assert rules.of(Peer(1, 1000, frozenset({7, 8}))) is Access.WRITE
     assert rules.of(Peer(1, 0, frozenset())) is Access.WRITE
     assert rules.of(Peer(1, 500, frozenset())) is Access.WRITE
-    assert AccessPolicy(own_uid=0).of(NOBODY) is Access.NONE
+    assert AccessPolicy(own_uid=0).of(UNPRIVILEGED) is Access.NONE
     assert AccessPolicy(own_uid=0).of(Peer(1, 1000, frozenset({0}))) is Access.NONE, "group root gives no access"
 
 
@@ -103,11 +103,11 @@ def test_groups_over_the_socket(directory: Path) -> None:
             assert " 200 " in await as_somebody(path, "GET", "/v1/status", *gids)
             refused = await as_somebody(path, "POST", "/v1/off", *gids)
             assert " 403 " in refused and "uid 54321 may not write" in refused and "group games" in refused
-        assert target.told == []
+        assert target.requests == []
         stranger = await as_somebody(path, "GET", "/v1/status", 54321)
         assert " 403 " in stranger and "may not read" in stranger and "group daemon" in stranger
         assert " 200 " in await as_somebody(path, "POST", "/v1/off", 54321, writers.gr_gid)
-        assert target.told == [("off",)]
+        assert target.requests == [("off",)]
 
     on_server(directory, work, read_group="daemon", write_group="games")
 
@@ -148,7 +148,7 @@ def test_strangers_cannot_use_up_the_daemon(directory: Path) -> None:
                 assert holder.stdout is not None
                 async with asyncio.timeout(HANG_S):
                     assert await holder.stdout.readline() == b"there\n"
-                assert await ask_status(directory / "s")
+                assert await get_status(directory / "s")
                 assert server._connections["strangers"] <= server_module.CONNECTIONS_OF_STRANGERS
                 await until(lambda: not server._connections["strangers"])
             finally:
@@ -180,7 +180,7 @@ def test_a_dead_daemons_socket_is_replaced_and_a_living_ones_is_not(directory: P
             with pytest.raises(UsageError, match="another daemon listens"):
                 await second.start()
             await second.stop()
-            assert await ask_status(directory / "s")
+            assert await get_status(directory / "s")
         assert not (directory / "s").exists()
 
     asyncio.run(main())
@@ -245,9 +245,9 @@ def test_off_is_answered_although_the_server_ends_at_once(directory: Path) -> No
         target = Recorder()
         server = ControlServer(directory / "s", target, EventLog())
         await server.start()
-        asked = asyncio.create_task(tell(directory / "s", "/v1/off"))
+        asked = asyncio.create_task(post(directory / "s", "/v1/off"))
         async with asyncio.timeout(HANG_S):
-            await until(lambda: bool(target.told), poll_s=0)
+            await until(lambda: bool(target.requests), poll_s=0)
             await server.stop()
             assert await asked == {}
 
@@ -257,14 +257,14 @@ def test_off_is_answered_although_the_server_ends_at_once(directory: Path) -> No
 def test_nobody_there_and_somebody_who_does_not_answer(directory: Path) -> None:
     async def main() -> None:
         with pytest.raises(NoDaemon, match="is `vscaf daemon` running"):
-            await ask_status(directory / "absent")
+            await get_status(directory / "absent")
         with socket.socket(socket.AF_UNIX) as stopped:
             stopped.bind(str(directory / "stopped"))
             with pytest.raises(NoDaemon):
-                await ask_status(directory / "stopped")
+                await get_status(directory / "stopped")
             stopped.listen()
             with pytest.raises(VscafError, match=r"no answer in 0\.2 s") as silent:
-                await ask_status(directory / "stopped", 0.2)
+                await get_status(directory / "stopped", 0.2)
             assert not isinstance(silent.value, NoDaemon), "a daemon that is stopped still holds the domains"
 
     asyncio.run(main())

@@ -129,8 +129,8 @@ def test_a_liar_that_waits_without_spinning_is_remembered_as_it_is():
     host_view = HostView(cpus=16, busy_cpus=6.4, seen_s=8.0)
     memory = CurveMemory()
     for second in range(10):
-        said = believed_points([point(16, 16.0, 0.01 + second / 1e6)], host_view, 16)
-        memory = remember(memory, said, float(second), 16)
+        believed = believed_points([point(16, 16.0, 0.01 + second / 1e6)], host_view, 16)
+        memory = remember(memory, believed, float(second), 16)
     assert recall(memory, 10.0)[0].speedup == pytest.approx(6.4)
 
 

@@ -9,7 +9,17 @@ import pools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscaf.core.decide.damping import TURNOVER_S, Asked, Change, Damping, Turnover, change, fitted, logarithmic, nearest
+from vscaf.core.decide.damping import (
+    TURNOVER_S,
+    Change,
+    Damping,
+    PendingChanges,
+    Turnover,
+    change,
+    fitted,
+    logarithmic,
+    nearest,
+)
 from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.intpart import integer_partition
@@ -223,23 +233,23 @@ def test_a_policy_by_curves_is_not_followed_because_it_goes_on_asking():
 
 def test_what_is_asked_for_is_forgotten_with_those_who_asked():
     damping, state = Damping(), pool(domain("a", 0.0, 18), domain("b", 0.0, 18))
-    asked = Asked()
+    pending = PendingChanges()
     for second in range(3):
-        asked = asked.after({"a": 18, "b": 18}, {"a": 24, "b": 12}, replace(state, time_s=float(second)), damping)
-    memory = replace(decide(state, max_speedup, {}).memory, asked=asked.followed(asked.due(2.0, damping)))
-    assert memory.asked.last.keys() == {"a", "b"}
+        pending = pending.after({"a": 18, "b": 18}, {"a": 24, "b": 12}, replace(state, time_s=float(second)), damping)
+    memory = replace(decide(state, max_speedup, {}).memory, pending=pending.followed(pending.due(2.0, damping)))
+    assert memory.pending.last.keys() == {"a", "b"}
     alone = decide(pool(domain("a", 0.0, 36)), max_speedup, {}, memory)
-    assert alone.memory.asked == Asked()
+    assert alone.memory.pending == PendingChanges()
 
 
 def test_who_becomes_another_program_is_followed_as_quickly_as_at_first():
     damping, now = Damping(), pool(domain("a", 0.0, 18))
-    asked = Asked(last={"a": 1}, turned={"a": 5})
+    pending = PendingChanges(last={"a": 1}, turned={"a": 5})
     for second in range(damping.decisions):
-        asked = asked.after({"a": 18}, {"a": 9}, replace(now, time_s=float(second)), damping)
-    after = asked.followed(asked.due(float(damping.decisions), damping))
+        pending = pending.after({"a": 18}, {"a": 9}, replace(now, time_s=float(second)), damping)
+    after = pending.followed(pending.due(float(damping.decisions), damping))
     assert (after.last, after.turned) == ({"a": -1}, {"a": 0})
-    little = Asked(last={"a": 1}, turned={"a": 5}).after({"a": 18}, {"a": 17}, now, damping)
+    little = PendingChanges(last={"a": 1}, turned={"a": 5}).after({"a": 18}, {"a": 17}, now, damping)
     assert little.due(damping.horizon_s - 1.0, damping) == frozenset()
     assert little.followed(little.due(damping.horizon_s, damping)).turned == {"a": 6}
 
@@ -262,7 +272,7 @@ def test_who_waits_goes_on_waiting_while_others_have_what_they_asked_for():
         domains = tuple(log_domain(name, wanted[name], has[name]) for name in names)
         if not period:
             memory = decide(PoolState(10 * len(names), 1, time_s, domains), lopsided, {}).memory
-            memory = replace(memory, asked=Asked(last={"more3": -1}, turned={"more3": 1}))
+            memory = replace(memory, pending=PendingChanges(last={"more3": -1}, turned={"more3": 1}))
         decision = decide(PoolState(10 * len(names), 1, time_s, domains), lopsided, {}, memory)
         changed_at_s |= {name: time_s for name in names if decision.allocations[name] != has[name]}
         has, memory = dict(decision.allocations), decision.memory

@@ -20,8 +20,10 @@ SETTINGS, NEW = ExploreSettings(), ExploreMemory()
 
 
 def known(name, allocation, *points, **changes):
-    told = tuple(SpeedupPoint(cpus, speedup, error, 8) for cpus, speedup, error in points)
-    return pools.domain(name, **{"maximum": CPUS, "demand": CPUS, "allocation": allocation, "points": told} | changes)
+    measured = tuple(SpeedupPoint(cpus, speedup, error, 8) for cpus, speedup, error in points)
+    return pools.domain(
+        name, **{"maximum": CPUS, "demand": CPUS, "allocation": allocation, "points": measured} | changes
+    )
 
 
 def pool(*domains, cpus=CPUS, chunk=1, time_s=100.0):

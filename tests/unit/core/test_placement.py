@@ -141,18 +141,18 @@ def test_exhaustively_on_small_pools_the_moves_are_minimal_for_disjoint_held_set
     assert cases > 5000
 
 
-def shares(cpus_wanted, room):
-    """All ways to take *cpus_wanted* chunks from nodes. room: the free chunks of each node."""
-    if len(room) == 1:
-        if cpus_wanted <= room[0]:
+def shares(cpus_wanted, free):
+    """All ways to take *cpus_wanted* chunks from nodes. free: the free chunks of each node."""
+    if len(free) == 1:
+        if cpus_wanted <= free[0]:
             yield (cpus_wanted,)
         return
-    for here in range(min(cpus_wanted, room[0]) + 1):
-        yield from ((here, *rest) for rest in shares(cpus_wanted - here, room[1:]))
+    for here in range(min(cpus_wanted, free[0]) + 1):
+        yield from ((here, *rest) for rest in shares(cpus_wanted - here, free[1:]))
 
 
 @cache
-def best_by_nodes(counts_held, counts, room):
+def best_by_nodes(counts_held, counts, free):
     """(pCPUs kept, minus the nodes that domains are on) of the best placement. counts_held: by domain and node.
 
     For disjoint partitions in chunks of one pCPU. Then only their number on each node matters.
@@ -160,8 +160,8 @@ def best_by_nodes(counts_held, counts, room):
     if not counts:
         return 0, 0
     answers = []
-    for mine in shares(counts[0], room):
-        left = tuple(r - m for r, m in zip(room, mine, strict=True))
+    for mine in shares(counts[0], free):
+        left = tuple(r - m for r, m in zip(free, mine, strict=True))
         rest = best_by_nodes(counts_held[1:], counts[1:], left)
         if rest is not None:
             stays = sum(map(min, counts_held[0], mine))

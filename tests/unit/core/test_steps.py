@@ -17,7 +17,7 @@ from vscaf.core.reconcile.state import (
     on_found_meant_to_rest,
     on_read,
 )
-from vscaf.core.reconcile.steps import Goal, Tell, Timing, next_steps
+from vscaf.core.reconcile.steps import Announcement, Goal, Timing, next_steps
 from vscaf.values import State
 
 TIMING = Timing(deadline_s=0.5, resend_s=1.0, unplug_after_s=600.0)
@@ -85,7 +85,7 @@ def after(steps, now_s=10.0, goals=None, timing=TIMING, **changes):
 
 def test_who_is_where_it_should_be_is_left_alone():
     steps = ask([on(0, 1), resting("b")], {"a": goal(0, 1), "b": goal()})
-    assert (steps.tells, steps.calls) == ((), ())
+    assert (steps.announcements, steps.calls) == ((), ())
     assert steps.states == {"a": State.CONTAINED, "b": State.RESTING}
     assert steps.again_at_s == float("inf")
 
@@ -123,7 +123,7 @@ def test_who_does_not_cooperate_floats_over_its_partition(changes):
 
 def test_who_goes_to_rest_is_moved_at_once_and_told():
     steps = ask([cooperating(0, 1)], {"a": goal()})
-    assert steps.tells == (Tell("a", AnnouncedSize(0, 4, False), False),)
+    assert steps.announcements == (Announcement("a", AnnouncedSize(0, 4, False), False),)
     (call,) = steps.calls
     assert call == Apply("a", cpus(), floating(RESERVE))
     assert steps.states == {"a": State.SHRINKING}
@@ -167,12 +167,12 @@ def test_emulator_and_io_threads_go_to_their_area_or_else_to_the_partition():
 def test_a_shrink_waits_for_the_acknowledgement():
     to_one = {"a": goal(0)}
     steps = ask([cooperating(0, 1)], to_one)
-    assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), False),)
+    assert steps.announcements == (Announcement("a", AnnouncedSize(1, 4, False), False),)
     assert steps.calls == ()
     assert steps.states == {"a": State.SHRINKING}
     assert steps.again_at_s == 10.5
     steps = after(steps, 10.4, to_one)
-    assert (steps.tells, steps.calls) == ((), ())
+    assert (steps.announcements, steps.calls) == ((), ())
     steps = after(steps, 10.4, to_one, acknowledged=True, online=(0,))
     assert steps.calls == (Apply("a", cpus(0), floating({0})),)
     assert on_done(steps.transitions["a"], steps.calls[0]).claim == cpus(0)
@@ -188,7 +188,7 @@ def test_who_is_late_is_contained_at_the_deadline():
 
 def test_who_does_not_answer_is_not_waited_for():
     steps = ask([on(0, 1)], {"a": goal(0)})
-    assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), False),)
+    assert steps.announcements == (Announcement("a", AnnouncedSize(1, 4, False), False),)
     assert steps.calls == (Apply("a", cpus(0), floating({0})),)
 
 
@@ -200,7 +200,7 @@ def test_who_falls_silent_is_not_waited_for_any_longer():
 def test_time_to_leave_does_not_start_over_with_a_new_decision():
     steps = ask([cooperating(0, 1, 2, online=(0, 1, 2), vcpus=3)], {"a": goal(0, 1)})
     steps = after(steps, 10.3, {"a": goal(0)})
-    assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), False),)
+    assert steps.announcements == (Announcement("a", AnnouncedSize(1, 4, False), False),)
     assert (steps.calls, steps.again_at_s) == ((), 10.5)
     (call,) = after(steps, 10.5, {"a": goal(0)}).calls
     assert call.partition == cpus(0)
@@ -209,10 +209,10 @@ def test_time_to_leave_does_not_start_over_with_a_new_decision():
 def test_a_decision_that_takes_a_shrink_back_leaves_nothing_to_undo():
     steps = ask([cooperating(0, 1)], {"a": goal(0)})
     steps = after(steps, 10.2, {"a": goal(0, 1)})
-    assert steps.tells == (Tell("a", AnnouncedSize(2, 4, False), False),)
+    assert steps.announcements == (Announcement("a", AnnouncedSize(2, 4, False), False),)
     assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING})
     steps = after(steps, 10.3, {"a": goal(0, 1)}, acknowledged=True)
-    assert (steps.tells, steps.calls, steps.states) == ((), (), {"a": State.COOPERATING})
+    assert (steps.announcements, steps.calls, steps.states) == ((), (), {"a": State.COOPERATING})
     # For a later shrink it has the full deadline again.
     assert after(steps, 20.0, {"a": goal(0)}).again_at_s == 20.5
 
@@ -234,9 +234,11 @@ def test_a_grow_waits_for_the_claim_and_then_pins_before_it_tells():
     grow = next(call for call in steps.calls if call.domain == "b")
     assert grow == Apply("b", cpus(1), floating({1}))
     assert steps.transitions["b"].claim == cpus(1), "it claims from the begin of the call"
-    assert not [tell for tell in steps.tells if tell.domain == "b"]
+    assert not [one for one in steps.announcements if one.domain == "b"]
     steps = ask([done, on_done(steps.transitions["b"], grow)], goals, 10.3)
-    assert [tell for tell in steps.tells if tell.domain == "b"] == [Tell("b", AnnouncedSize(1, 4, False), False)]
+    assert [one for one in steps.announcements if one.domain == "b"] == [
+        Announcement("b", AnnouncedSize(1, 4, False), False)
+    ]
 
 
 def test_two_that_grow_do_not_get_the_same_pcpu_though_both_may():
@@ -270,27 +272,27 @@ def test_what_is_not_acknowledged_is_told_again():
     )
     announced = replace(announced, affinity=floating({0}))
     steps = ask([announced], {"a": goal(0)}, 10.0)
-    assert (steps.tells, steps.again_at_s) == ((), 10.5)
+    assert (steps.announcements, steps.again_at_s) == ((), 10.5)
     steps = ask([announced], {"a": goal(0)}, 10.5)
-    assert steps.tells == (Tell("a", AnnouncedSize(1, 4, False), True),)
+    assert steps.announcements == (Announcement("a", AnnouncedSize(1, 4, False), True),)
     assert (steps.transitions["a"].announced_at_s, steps.transitions["a"].sent_at_s) == (0.0, 10.5)
     assert steps.again_at_s == 11.5, "if this is not confirmed, it is told again"
 
 
 def test_who_rests_is_told_again_too():
     steps = ask([resting(answers=True, announced=None)], {"a": goal()}, 10.0)
-    assert steps.tells == (Tell("a", AnnouncedSize(0, 4, False), False),)
+    assert steps.announcements == (Announcement("a", AnnouncedSize(0, 4, False), False),)
     assert steps.again_at_s == 11.0
 
 
 def test_who_does_not_answer_is_not_told_again():
     steps = ask([replace(on(0), sent_at_s=0.0)], {"a": goal(0)})
-    assert (steps.tells, steps.again_at_s) == ((), float("inf"))
+    assert (steps.announcements, steps.again_at_s) == ((), float("inf"))
 
 
 def test_a_limit_that_changed_is_news():
     steps = ask([cooperating(0, 1)], {"a": goal(0, 1, limit=2, competition=True)})
-    assert steps.tells == (Tell("a", AnnouncedSize(2, 2, True), False),)
+    assert steps.announcements == (Announcement("a", AnnouncedSize(2, 2, True), False),)
     assert (steps.calls, steps.states) == ((), {"a": State.COOPERATING}), "its pins are right until it answers"
 
 
@@ -374,7 +376,7 @@ def test_who_waits_for_one_that_is_late_gets_what_is_free_until_then():
     assert late.transitions["a"].claim == cpus(0, 1, 2)
     here = {**late.transitions, "b": on_done(late.transitions["b"], late.calls[0])}
     settled = ask(here.values(), goals, 12.0)
-    assert settled.calls == () and [(tell.domain, tell.announced.cpus) for tell in settled.tells] == [("b", 1)]
+    assert settled.calls == () and [(one.domain, one.announced.cpus) for one in settled.announcements] == [("b", 1)]
     left = {**settled.transitions, "a": on_done(settled.transitions["a"], leaves)}
     rest = ask(left.values(), goals, 13.0)
     assert Apply("b", cpus(0, 1, 3), floating({0, 1, 3})) in rest.calls
@@ -437,12 +439,12 @@ def test_a_guest_hears_of_more_only_when_a_grow_has_ended():
     steps = ask([cooperating(0, online=(0,))], goals)
     assert steps.calls
     steps = after(steps, 10.1, goals)
-    assert (steps.tells, steps.calls, steps.states) == ((), (), {"a": State.GROWING})
+    assert (steps.announcements, steps.calls, steps.states) == ((), (), {"a": State.GROWING})
     # The same if the decision is taken back during a shrink: its pins become narrow first.
     steps = ask([on(0, 1, answers=True)], {"a": goal(0)}, 20.0)
     steps = after(steps, 20.5, {"a": goal(0)})
     assert steps.calls
-    assert after(steps, 20.6, goals).tells == ()
+    assert after(steps, 20.6, goals).announcements == ()
 
 
 def test_pins_that_somebody_changed_are_put_right():

@@ -29,7 +29,7 @@ def frozen(*partition, name="a", **changes):
 
 def test_who_is_to_stop_is_suspended_at_once_and_claims_what_it_has_until_it_was_seen_paused():
     steps = ask([cooperating(0, 1)], {"a": STOP})
-    assert (steps.calls, steps.tells) == ((Suspend("a", again=False),), ())
+    assert (steps.calls, steps.announcements) == ((Suspend("a", again=False),), ())
     assert steps.states == {"a": State.SHRINKING}
     begun = steps.transitions["a"]
     assert begun.claim == cpus(0, 1) and begun.suspended_by_us and not begun.known_suspended
@@ -40,7 +40,7 @@ def test_who_is_to_stop_is_suspended_at_once_and_claims_what_it_has_until_it_was
         and stopped.suspended_by_us
     )
     after = ask([stopped], {"a": STOP})
-    assert (after.calls, after.tells, after.states) == ((), (), {"a": State.SUSPENDED})
+    assert (after.calls, after.announcements, after.states) == ((), (), {"a": State.SUSPENDED})
 
 
 def test_others_have_its_pcpus_only_then():
@@ -78,7 +78,7 @@ def test_it_runs_again_once_its_partition_is_free_and_its_pins_are_there():
     assert begun.claim == cpus(2, 3) and begun.known_suspended
     pinned = on_done(begun, call)
     steps = ask([pinned], {"a": goal(2, 3)})
-    assert steps.calls == (Resume("a"),) and steps.tells == (), "a suspended guest is told nothing"
+    assert steps.calls == (Resume("a"),) and steps.announcements == (), "a suspended guest is told nothing"
     running = steps.transitions["a"]
     assert running.claim == cpus(2, 3) and not running.known_suspended and running.suspended_by_us
     done = on_resumed(running, 20.0)
@@ -92,7 +92,9 @@ def test_on_the_same_partition_nothing_but_the_resume_is_to_do():
     assert steps.calls == (Resume("a"),) and steps.transitions["a"].claim == cpus(0, 1)
     done = on_resumed(steps.transitions["a"], 20.0)
     after = ask([done], {"a": goal(0, 1)})
-    assert (after.calls, after.tells, after.states) == ((), (), {"a": State.COOPERATING}), "it must stay cooperating"
+    assert (after.calls, after.announcements, after.states) == ((), (), {"a": State.COOPERATING}), (
+        "it must stay cooperating"
+    )
 
 
 def test_a_resume_that_fails_is_tried_again_and_its_partition_stays_its_own():
@@ -117,13 +119,13 @@ def test_a_frozen_domain_that_is_not_to_run_after_all_gives_up_its_claim_at_once
 def test_a_frozen_domain_that_is_to_rest_is_pinned_there_and_resumed():
     steps = ask([frozen(0, 1)], {"a": goal()})
     (call,) = steps.calls
-    assert call.partition == cpus() and steps.tells == ()
+    assert call.partition == cpus() and steps.announcements == ()
     rests = on_done(steps.transitions["a"], call)
     steps = ask([rests], {"a": goal()})
     assert steps.calls == (Resume("a"),) and steps.states["a"] == State.GROWING
     after = ask([on_resumed(steps.transitions["a"], 10.0)], {"a": goal()})
     assert after.calls == () and after.states == {"a": State.RESTING}
-    assert [tell.announced for tell in after.tells] == [AnnouncedSize(0, 4, False)]
+    assert [one.announced for one in after.announcements] == [AnnouncedSize(0, 4, False)]
 
 
 def test_whom_somebody_else_resumes_claims_what_it_runs_on_at_once():

@@ -287,8 +287,8 @@ def test_a_cpu_that_computes_is_not_offline() -> None:
 
 
 def test_no_speedup_is_believed_that_nothing_finite_can_be_made_of():
-    said = [SpeedupPoint(4, speedup, 0.0, 9) for speedup in (5e-324, 0.0, -1.0, 0.009)]
-    assert {one.speedup for one in believed_points(said, HostView(), 8)} == {LEAST_SPEEDUP}
+    reported = [SpeedupPoint(4, speedup, 0.0, 9) for speedup in (5e-324, 0.0, -1.0, 0.009)]
+    assert {one.speedup for one in believed_points(reported, HostView(), 8)} == {LEAST_SPEEDUP}
 
 
 # Turns

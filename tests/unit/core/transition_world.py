@@ -30,7 +30,7 @@ from vscaf.core.reconcile.state import (
     on_resumed,
     on_suspended,
 )
-from vscaf.core.reconcile.steps import Goal, StepMemo, Tell, Timing, next_steps
+from vscaf.core.reconcile.steps import Announcement, Goal, StepMemo, Timing, next_steps
 from vscaf.values import State
 from vscaf_policies import DomainState, Options, Policy, PoolState
 from vscaf_policies.bounds import largest, smallest
@@ -76,7 +76,7 @@ class Pinned:
 @dataclass
 class Flight:
     """A call under way. left: its parts that have not taken effect. claimed: the claim when it began. read: what a look
-    has seen so far. shown: the foreign pins that the look has seen. said: what a suspend or a resume returns.
+    has seen so far. shown: the foreign pins that the look has seen. returned: what a suspend or a resume returns.
     """
 
     call: Action
@@ -84,7 +84,7 @@ class Flight:
     claimed: frozenset[int]
     read: tuple[int, Affinity] | None = None
     shown: list["Pinned"] = field(default_factory=list)
-    said: bool = False
+    returned: bool = False
 
 
 @dataclass
@@ -156,7 +156,7 @@ class World:
         self.leaving_since_s: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
         self.numbered = 0
-        self.last_told_s: dict[str, float] = {}
+        self.last_announced_s: dict[str, float] = {}
 
     # The host
 
@@ -436,22 +436,22 @@ class World:
         self.transitions = dict(steps.transitions)
         self.again_at_s = steps.again_at_s
         assert self.again_at_s > self.now_s, "it would ask again at once, in an endless loop"
-        for tell in steps.tells:
-            assert self.transitions[tell.domain].announced == tell.announced
-            assert self.domains[tell.domain].stopped_by != US, "told while vscaf has it suspended"
-            self.check_told(tell, before[tell.domain].announced)
-            if tell.again:
-                assert self.now_s - self.last_told_s[tell.domain] >= TIMING.resend_s - 1e-6
-            self.last_told_s[tell.domain] = self.now_s
-            if self.transitions[tell.domain].answers:
-                self.domains[tell.domain].guest.announced.append(tell.announced)
+        for announcement in steps.announcements:
+            assert self.transitions[announcement.domain].announced == announcement.announced
+            assert self.domains[announcement.domain].stopped_by != US, "told while vscaf has it suspended"
+            self.check_announcement(announcement, before[announcement.domain].announced)
+            if announcement.again:
+                assert self.now_s - self.last_announced_s[announcement.domain] >= TIMING.resend_s - 1e-6
+            self.last_announced_s[announcement.domain] = self.now_s
+            if self.transitions[announcement.domain].answers:
+                self.domains[announcement.domain].guest.announced.append(announcement.announced)
             self.counts["tell"] += 1
         for call in steps.calls:
             self.begin(call, before[call.domain].claim)
         overlapping = self.nowhere_to_wait(before)
         self.check_overlaps(overlapping)
         self.check_deadlines(steps.states, overlapping)
-        return bool(steps.tells or steps.calls)
+        return bool(steps.announcements or steps.calls)
 
     # Calls
 
@@ -518,12 +518,12 @@ class World:
             flight.read = (len(domain.pins), domain.affinity())
             flight.shown = [pinned for pinned in domain.pins.values() if pinned.origin == FOREIGN]
         elif isinstance(call, Suspend):
-            flight.said = domain.stopped_by == RUNS
+            flight.returned = domain.stopped_by == RUNS
             domain.stopped_by = domain.stopped_by or US
         elif isinstance(call, Resume):
             assert domain.stopped_by != OTHERS or domain.doubtful, "vscaf resumes what somebody else has paused"
-            flight.said = domain.stopped_by != FAULT
-            domain.stopped_by = RUNS if flight.said else FAULT
+            flight.returned = domain.stopped_by != FAULT
+            domain.stopped_by = RUNS if flight.returned else FAULT
         else:
             return self.resize(domain, call, transition, choose)
         return True
@@ -555,7 +555,7 @@ class World:
                 pinned.origin = SEEN
             if flight.shown:
                 self.excuse(domain.name)
-        elif isinstance(call, Suspend) and not flight.said and not call.again:
+        elif isinstance(call, Suspend) and not flight.returned and not call.again:
             self.transitions[domain.name] = on_failed(replace(transition, suspended_by_us=False), call, self.now_s)
         elif isinstance(call, Suspend):
             self.transitions[domain.name] = on_suspended(transition)
@@ -644,13 +644,13 @@ class World:
                     f"vCPU {vcpu} of {name} runs outside the claim"
                 )
 
-    def check_told(self, tell: Tell, before: AnnouncedSize | None) -> None:
+    def check_announcement(self, announcement: Announcement, before: AnnouncedSize | None) -> None:
         """A guest is told a larger size only after its pins are there."""
-        domain = self.domains[tell.domain]
+        domain = self.domains[announcement.domain]
         most = before.cpus if before else 0
-        had = self.transitions[tell.domain].claim if domain.flight is None else domain.flight.claimed
+        had = self.transitions[announcement.domain].claim if domain.flight is None else domain.flight.claimed
         most = max(most, len(had))
-        assert tell.announced.cpus <= most, "told a larger size before its pins are there"
+        assert announcement.announced.cpus <= most, "told a larger size before its pins are there"
 
     def check_deadlines(self, states: Mapping[str, State], overlapping: Callable[[], frozenset[str]]) -> None:
         """A domain that has had to leave a pCPU for the guest's deadline is being moved off it."""
@@ -735,7 +735,7 @@ class World:
             if domain.guest.manner == "good" and not self.goals[name].suspended:
                 assert self.transitions[name].acknowledged
             if domain.guest.manner == "gone":
-                assert self.last_told_s.get(name, 0.0) < quiet_s
+                assert self.last_announced_s.get(name, 0.0) < quiet_s
 
     def check_reached(self) -> None:
         for name, domain in self.domains.items():

@@ -71,7 +71,7 @@ class Laws:
                 due = max(due, min(wanting[name], share))
             assert len(held) >= due, f"{name} has {len(held)} pCPUs and is due {due}: {domain.state}"
             assert self._world.reach(name) <= held, f"{name} runs on more than it has"
-            assert self._world.agents[name].told[-1].cpus == len(held), f"{name} was not told"
+            assert self._world.agents[name].received[-1].cpus == len(held), f"{name} was not told"
 
     def _settled(self, name: str) -> frozenset[int]:
         domain = self._world.daemon.managed.get(self._world.keys[name])

@@ -117,8 +117,8 @@ def run(
             for name in names:
                 since_s, _before, size = arrived[name]
                 if size > 1 and now_s - since_s >= ARRIVAL_S:
-                    said = max(0.05, curves[name](size) * (1.0 + chance.gauss(0.0, NOISE)))
-                    report = SpeedupPoint(size, said, NOISE * said, 8)
+                    measured = max(0.05, curves[name](size) * (1.0 + chance.gauss(0.0, NOISE)))
+                    report = SpeedupPoint(size, measured, NOISE * measured, 8)
                     memories[name] = remember(memories[name], (report,), now_s, size)
                     points[name] = renewed(points[name], recall(memories[name], now_s))
         pool = PoolState(

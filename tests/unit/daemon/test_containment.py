@@ -142,7 +142,7 @@ def test_steps_that_raise_for_one_domain_are_taken_for_the_others(monkeypatch, b
         world.computes("evil")
         assert await world.until(lambda: len(world.held("evil")) == VCPUS) >= 0
         if broken == "hear":
-            monkeypatch.setattr(world.domain("evil"), "hear", lambda: 1 / 0)
+            monkeypatch.setattr(world.domain("evil"), "process_reports", lambda: 1 / 0)
         else:
             world.agents["evil"].send = lambda message: 1 / 0
             world.computes("evil", 2)
@@ -219,8 +219,8 @@ def test_an_unforeseen_exception_of_a_look_is_said_and_the_daemon_goes_on(monkey
         await good_wakes(world)
 
     world = in_world(work, "evil", "good", rules=MINIMUM)
-    said = [one for one in world.daemon.events.since(0) if "nobody has thought of this" in one.why]
-    assert len(said) == 1
+    events = [one for one in world.daemon.events.since(0) if "nobody has thought of this" in one.why]
+    assert len(events) == 1
 
 
 def test_a_call_that_raises_what_nobody_has_thought_of_is_its_domains_alone():

@@ -137,9 +137,9 @@ class Acknowledges:
     def __call__(self, world: World, name: str) -> None:
         agent = world.agents[name]
         agent.acknowledges = self.which is None
-        told = [one for one in agent.told if isinstance(one, Allocate)]
-        if self.which is not None and told:
-            agent.acknowledged = told[self.which % len(told)].sequence - self.which % 2
+        allocations = [one for one in agent.received if isinstance(one, Allocate)]
+        if self.which is not None and allocations:
+            agent.acknowledged = allocations[self.which % len(allocations)].sequence - self.which % 2
         agent.news()
 
 
@@ -290,7 +290,9 @@ def for_the_hostile(pool: PoolState, options: Options) -> dict[str, int]:
     ("where", "name", "broken", "law"),
     [
         pytest.param(_Stepper, "holders", lambda self, name, cpus: (), "runs on", id="separate: nobody is waited for"),
-        pytest.param(_Stepper, "astray", lambda self, name: False, "is due", id="served: all are waited for"),
+        pytest.param(
+            _Stepper, "placement_overdue", lambda self, name: False, "is due", id="served: all are waited for"
+        ),
         pytest.param(Containment, "around", no_barrier, "is due", id="served: a look ends for all"),
         pytest.param(equipartition, "equipartition", for_the_hostile, "is due 4", id="fair: the hostile get all"),
         pytest.param(Registry, "note", never, "no look", id="alive: a look waits for one domain"),

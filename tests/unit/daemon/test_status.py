@@ -81,7 +81,7 @@ def test_a_program_of_which_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "text"),
     [
         ({"malleable": "shrink"}, "shrink"),
         ({"malleable": "rigid", "override": True}, "rigid, override"),
@@ -90,22 +90,22 @@ def test_a_program_of_which_nothing_is_known() -> None:
         ({"malleable": "shrink", "override": True, "long_section": True}, "shrink, override, long section"),
     ],
 )
-def test_malleability(fields: dict[str, Any], words: str) -> None:
-    assert row(process(**fields))[3] == words
+def test_malleability(fields: dict[str, Any], text: str) -> None:
+    assert row(process(**fields))[3] == text
 
 
-@pytest.mark.parametrize(("team", "words"), [(1, "1.84±0.06, on 2"), (3, "1.84±0.06, on 2"), (4, "3.10±0.20, on 4")])
-def test_speedup_at_the_team_size(team: int, words: str) -> None:
+@pytest.mark.parametrize(("team", "text"), [(1, "1.84±0.06, on 2"), (3, "1.84±0.06, on 2"), (4, "3.10±0.20, on 4")])
+def test_speedup_at_the_team_size(team: int, text: str) -> None:
     points = [
         {"p": 1, "speedup": 1.0, "standard_error": 0.0, "samples": 9},
         {"p": 2, "speedup": 1.84, "standard_error": 0.03, "samples": 9},
         {"p": 4, "speedup": 3.1, "standard_error": 0.1, "samples": 9},
     ]
-    assert row(process(team=team, points=points))[4] == words
+    assert row(process(team=team, points=points))[4] == text
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "text"),
     [
         ({}, "0.82% of 1%"),
         ({"metric": "ipc"}, "0.82% of 1%, ipc"),
@@ -114,9 +114,9 @@ def test_speedup_at_the_team_size(team: int, words: str) -> None:
         ({"used": 0.0, "budget": 0.000001}, "0% of 0.0001%"),
     ],
 )
-def test_what_learning_costs(fields: dict[str, Any], words: str) -> None:
+def test_what_learning_costs(fields: dict[str, Any], text: str) -> None:
     cell = row(process(learning={**LEARNING, **fields}))[5]
-    assert cell.replace(",", "").split() == words.replace(",", "").split()
+    assert cell.replace(",", "").split() == text.replace(",", "").split()
 
 
 def test_where_the_time_goes() -> None:
@@ -140,8 +140,8 @@ def test_rules_in_force() -> None:
     rules = {"minimum": 1, "maximum": None, "weight": 1.0, "priority": 0, "rest": None}
     assert "│ 1-    │" in shown(rules=rules)
     text = shown(rules={"minimum": 2, "maximum": 4, "weight": 2.5, "priority": -3, "rest": "keep"})
-    for words in ("2-4", "weight 2.5", "priority -3", "rest keep"):
-        assert words in text
+    for expected in ("2-4", "weight 2.5", "priority -3", "rest keep"):
+        assert expected in text
 
 
 @pytest.mark.parametrize("state", ["unmanaged", "released"])
@@ -220,7 +220,7 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
         violations=[],
         managed={},
     )
-    said = status(daemon)
-    assert (said["exploring"], said["exploration_cost"], said["exploration_lost_s"]) == (["a", "b"], 0.0042, 1.5)
-    assert said["transition_s"] == 0.1234
-    assert said["pool"] == "0-1,3", "pCPU 2 went offline and left the pool"
+    values = status(daemon)
+    assert (values["exploring"], values["exploration_cost"], values["exploration_lost_s"]) == (["a", "b"], 0.0042, 1.5)
+    assert values["transition_s"] == 0.1234
+    assert values["pool"] == "0-1,3", "pCPU 2 went offline and left the pool"

@@ -71,9 +71,9 @@ async def running(
         journal.close()
 
 
-async def until(truth: Callable[[], bool], deadline_s: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
     end_s = time.monotonic() + deadline_s
-    while not truth():
+    while not condition():
         assert time.monotonic() < end_s, "not true in time"
         await asyncio.sleep(0.01)
 
@@ -138,10 +138,10 @@ def test_what_cannot_be_read_and_is_not_in_the_journal_is_said(tmp_path: Path) -
         b = host.busy("b")
         async with running(host, tmp_path, a=DomainConfig(), b=DomainConfig()) as daemon:
             await until(lambda: host.reach(b) <= POOL)
-            (said,) = [one for one in daemon.events.since(0) if one.domain == "a" and str(one.kind) == "refused"]
+            (event,) = [one for one in daemon.events.since(0) if one.domain == "a" and str(one.kind) == "refused"]
             assert (
-                "until its settings can be read it may compute on pCPUs of others" in said.why
-                and "does not answer" in said.why
+                "until its settings can be read it may compute on pCPUs of others" in event.why
+                and "does not answer" in event.why
             )
             assert {one.name: one.state for one in daemon.managed.values()}["a"] == "unknown"
             host.unreadable.clear()

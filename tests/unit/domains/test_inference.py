@@ -219,17 +219,17 @@ def test_silence_while_suspended_is_not_held_against_an_agent(monkeypatch: pytes
     link, domain = watched.domain.link, watched.domain
     assert link is not None and domain.transition is not None
     monkeypatch.setattr(AgentLink, "connected", True)
-    domain.hear()
+    domain.process_reports()
     assert domain.transition.answers
     link.report_at_s = START_S - 60.0
     watched.suspend(True)
-    domain.hear()
+    domain.process_reports()
     assert domain.transition.answers and domain.silence_s() == 0.0, "a suspended guest cannot report"
     watched.suspend(False)
     domain.switched_at_s = START_S
-    domain.hear()
+    domain.process_reports()
     assert domain.transition.answers and domain.silence_s() < 1.0, "it has had no time to report"
     assert domain.agent_demand() == 3
     domain.switched_at_s = START_S - 10.0
-    domain.hear()
+    domain.process_reports()
     assert not domain.transition.answers and domain.agent_demand() is None

@@ -40,8 +40,8 @@ class Agent:
         self.condition = "connected"
         self.fault: Exception | None = None
         self.silent_s = 0.0
-        self.told: list[messages.Allocate] = []
-        self.on_told: Callable[[], None] = lambda: None
+        self.received: list[messages.Allocate] = []
+        self.on_received: Callable[[], None] = lambda: None
         self.online: tuple[int, ...] | None = tuple(range(VCPUS))
         self.report: messages.Report | None = None
         self.says(0)
@@ -68,11 +68,11 @@ class Agent:
 
     def send(self, message: object) -> bool:
         if isinstance(message, messages.Allocate):
-            self.told.append(message)
+            self.received.append(message)
             if self.acknowledges:
                 self.online = tuple(range(max(1, message.cpus)))
                 self.acknowledged = message.sequence
-                self.on_told()
+                self.on_received()
                 asyncio.get_running_loop().call_later(0.005, self.news)
         return True
 
@@ -175,15 +175,15 @@ class World:
         finally:
             await self.daemon.close()
 
-    async def until(self, truth: Callable[[], bool], looks: int = 40) -> int:
-        """Waits until *truth* is true. Returns after how many looks (virtual periods), or -1 after *looks*."""
+    async def until(self, condition: Callable[[], bool], looks: int = 40) -> int:
+        """Waits until *condition* is true. Returns after how many looks (virtual periods), or -1 after *looks*."""
         assert self.task is not None
         for look in range(looks):
-            if truth():
+            if condition():
                 return look
             await asyncio.sleep(self.daemon.config.period_ms / 1000)
             assert not self.task.done(), "the daemon has ended"
-        return looks if truth() else -1
+        return looks if condition() else -1
 
     def computes(self, name: str, cpus: int = VCPUS, points: Sequence[Point] = ()) -> None:
         """Its program wants *cpus* CPUs, and its agent reports it; 0: it rests. Offline vCPUs do not compute."""
@@ -194,7 +194,7 @@ class World:
             self.host.compute(self.keys[name], dict.fromkeys(online[:cpus], 1.0))
 
         compute()
-        agent.on_told = compute
+        agent.on_received = compute
         agent.says(cpus, points)
         agent.news()
 

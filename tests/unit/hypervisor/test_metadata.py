@@ -37,7 +37,7 @@ def test_what_is_right_is_read(attributes: str, rules: MetadataRules) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "expected"),
     [
         (metadata("min='0'"), "min='0': give a whole number from 1"),
         (metadata("min='-1'"), "min="),
@@ -65,14 +65,14 @@ def test_what_is_right_is_read(attributes: str, rules: MetadataRules) -> None:
         (f"<metadata>{metadata('')[10:-11] * 2}</metadata>", "more than one"),
     ],
 )
-def test_what_is_wrong_is_one_short_sentence(text: str, words: str) -> None:
+def test_what_is_wrong_is_one_short_sentence(text: str, expected: str) -> None:
     with pytest.raises(BadRules) as refused:
         parse_rules(ElementTree.fromstring(text))
-    said = str(refused.value)
-    assert words in said
-    assert said.startswith("metadata: ") and "\n" not in said and len(said) < 160
+    message = str(refused.value)
+    assert expected in message
+    assert message.startswith("metadata: ") and "\n" not in message and len(message) < 160
     described = parse_description(domain(text))
-    assert (described.rules, described.rules_error) == (None, said)
+    assert (described.rules, described.rules_error) == (None, message)
 
 
 def test_the_metadata_of_others_are_none_of_ours() -> None:

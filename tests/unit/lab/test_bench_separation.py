@@ -56,8 +56,8 @@ def test_running_on_one_pcpu_is_not_apart_whatever_the_pins_say():
 def test_the_decision_is_found_in_the_log():
     first_s, now, second_s = time.monotonic(), datetime.datetime.now(), time.monotonic()
 
-    def line(ago_s, words):
-        return f"{(now - datetime.timedelta(seconds=ago_s)).strftime('%H:%M:%S.%f')[:-3]} INFO {words}\n"
+    def line(ago_s, message):
+        return f"{(now - datetime.timedelta(seconds=ago_s)).strftime('%H:%M:%S.%f')[:-3]} INFO {message}\n"
 
     ours = f'event=allocation number=7 domain={STEADY} from=0-1 to=0 why="2 -> 1"'
     log = line(5, ours) + line(2, f"event=allocation number=8 domain={BURSTY} from=rest to=1") + line(1, ours)

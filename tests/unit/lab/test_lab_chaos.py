@@ -9,7 +9,7 @@ from vscaf_lab.chaos import (
     OF_AN_IDLE_GUEST,
     OF_THE_HOST,
     QUIET_S,
-    RIGHT_ROUNDS,
+    RECOVERED_ROUNDS,
     SHORTEST_S,
     Burst,
     Law,
@@ -63,17 +63,17 @@ def test_domains_that_keep_apart_and_go_on_are_right():
     assert found.recovery_s == {1: 0.0}
 
 
-RIGHT_S = (RIGHT_ROUNDS - 1) * STEP_S  # at the end of the quiet all must be right for this long
+RECOVERED_S = (RECOVERED_ROUNDS - 1) * STEP_S  # at the end of the quiet all must be right for this long
 
 
-@pytest.mark.parametrize("end_s", [5.0, 15.5 - RIGHT_S - 0.05])
+@pytest.mark.parametrize("end_s", [5.0, 15.5 - RECOVERED_S - 0.05])
 def test_an_overlap_that_ends_before_the_quiet_does_is_recovered_from(end_s):
     found = verdict(samples(overlapping(3.0, end_s)))
     assert found.violations == []
     assert found.recovery_s[1] == pytest.approx(end_s - 4.0, abs=STEP_S)
 
 
-@pytest.mark.parametrize(("start_s", "end_s"), [(3.0, END_S), (3.0, 15.5 - RIGHT_S + 0.2), (13.8, 14.0)])
+@pytest.mark.parametrize(("start_s", "end_s"), [(3.0, END_S), (3.0, 15.5 - RECOVERED_S + 0.2), (13.8, 14.0)])
 def test_an_overlap_that_stays_or_comes_back_is_a_violation(start_s, end_s):
     (found,) = verdict(samples(overlapping(start_s, end_s))).violations
     assert "burst 1: never right again: " in found and "a and b compute and are not apart" in found

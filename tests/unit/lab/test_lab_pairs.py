@@ -11,10 +11,10 @@ from vscaf_lab.pairs import (
     NAMES,
     Alone,
     Pair,
+    PairTexts,
     PolicyRun,
     Result,
     VerificationFailed,
-    Words,
     judge,
     ratio,
     read_command,
@@ -26,7 +26,7 @@ from vscaf_lab.watch import Watched
 
 pytestmark = pytest.mark.slow
 
-WORDS = Words("programs", "name", "program", "Made up", "which ran where")
+TEXTS = PairTexts("programs", "name", "program", "Made up", "which ran where")
 ALONE_S = 10.0
 
 
@@ -82,15 +82,15 @@ def demo(tmp_path, *options, unmanaged_s=8.0, verified=True, disturb=None):
         report.machine["guests"] = "made up"
         report.run(Pair("ep.S", 1, 0.0), alone, under)
 
-    status = run_demo(given, WORDS, measure)
+    status = run_demo(given, TEXTS, measure)
     return status, json.loads((tmp_path / "report.json").read_text())
 
 
 def test_a_demo_in_which_all_holds_ends_with_0_and_leaves_its_report(tmp_path, capsys):
     status, report = demo(tmp_path)
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert "MISSED" not in said and "met" in said
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert "MISSED" not in output and "met" in output
     assert (tmp_path / "timeline-ep-S.png").exists() and (tmp_path / "logs").is_dir()
     assert (report["quick"], report["rounds"], report["machine"]["guests"]) == (False, 2, "made up")
     (pair,) = report["pairs"]
@@ -121,10 +121,10 @@ def rounds_of(report, policy="max-speedup"):
 
 def test_a_disturbed_run_is_said_and_repeated_and_does_not_count(tmp_path, capsys):
     status, report = demo(tmp_path, disturb={"max-speedup": [1.0]})
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert said.count("disturbed: others had 50% of the CPU time") == 1
-    assert "to judge" not in said and "of 2 rounds" not in said
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert output.count("disturbed: others had 50% of the CPU time") == 1
+    assert "to judge" not in output and "of 2 rounds" not in output
     first, second = rounds_of(report)
     assert (first["disturbed"], first["sum_of_speedups_by_the_clock"]) == (False, pytest.approx(4.0))
     assert [one["lost_to_others"] for one in first["repeated"]] == [pytest.approx(0.5)]
@@ -133,9 +133,9 @@ def test_a_disturbed_run_is_said_and_repeated_and_does_not_count(tmp_path, capsy
 
 def test_a_round_that_stays_disturbed_is_marked_and_the_other_is_judged(tmp_path, capsys):
     status, report = demo(tmp_path, disturb={"max-speedup": [1.0, 0.5, 1.0]})
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert "1 of 2 rounds" in said and "to judge" not in said
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert "1 of 2 rounds" in output and "to judge" not in output
     first, second = rounds_of(report)
     assert (first["disturbed"], second["disturbed"]) == (True, False)
     assert (first["lost_to_others"], len(first["repeated"])) == (pytest.approx(0.25), 2)
@@ -148,18 +148,18 @@ def test_a_round_that_stays_disturbed_is_marked_and_the_other_is_judged(tmp_path
 @pytest.mark.parametrize("which", ["max-speedup", "alone"])
 def test_a_demo_that_is_disturbed_all_the_time_says_so_and_ends_with_0(tmp_path, capsys, which):
     status, report = demo(tmp_path, disturb={which: [1.0] * 6})
-    said = capsys.readouterr().out
-    assert status == 0, said
-    assert "MISSED" not in said and said.count("too disturbed to judge") == 2
-    assert "run the demo again" in said and "2 of 2 rounds" in said
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert "MISSED" not in output and output.count("too disturbed to judge") == 2
+    assert "run the demo again" in output and "2 of 2 rounds" in output
     assert [one["disturbed"] for one in rounds_of(report)] == [True, True]
     assert report["pairs"][0]["policies"]["max-speedup"]["ratio_to_static_disturbed"] is True
 
 
 def test_a_reference_that_is_disturbed_all_the_time_is_not_judged_by(tmp_path, capsys):
     assert demo(tmp_path, unmanaged_s=2.0, disturb={"unmanaged": [1.0] * 6})[0] == 0
-    said = capsys.readouterr().out
-    assert said.count("too disturbed to judge") == 1 and said.count("met   ") == 2
+    output = capsys.readouterr().out
+    assert output.count("too disturbed to judge") == 1 and output.count("met   ") == 2
 
 
 def test_a_failed_verification_counts_in_a_run_that_does_not_count(tmp_path, capsys):
@@ -169,8 +169,8 @@ def test_a_failed_verification_counts_in_a_run_that_does_not_count(tmp_path, cap
 
 def test_a_bar_that_is_missed_undisturbed_is_missed_whatever_else_was_disturbed(tmp_path, capsys):
     assert demo(tmp_path, unmanaged_s=4.0, disturb={"static": [1.0] * 6})[0] == 1
-    said = capsys.readouterr().out
-    assert said.count("too disturbed to judge") == 1 and said.count("MISSED") == 1
+    output = capsys.readouterr().out
+    assert output.count("too disturbed to judge") == 1 and output.count("MISSED") == 1
 
 
 def one_round(figure, disturbed=False):
@@ -203,14 +203,14 @@ def test_a_ratio_is_of_rounds_in_which_neither_was_disturbed(rounds, others, exp
 def test_a_verdict_is_no_figures_that_was_disturbed(verified, found, disturbed, verdicts):
     result = {"programs": [{"verified": verified}], "ratio_to_static": found, "ratio_to_static_disturbed": disturbed}
     pairs = [{"name": "cg.A+cg.A", "policies": {"max-speedup": result}}]
-    assert [verdict for verdict, _ in judge(pairs, WORDS)] == verdicts
+    assert [verdict for verdict, _ in judge(pairs, TEXTS)] == verdicts
 
 
 def test_a_verification_that_fails_alone_ends_a_demo_with_1(tmp_path, capsys):
     def measure(report):
         raise VerificationFailed("cg.A alone on one thread: its verification failed")
 
-    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), WORDS, measure) == 1
+    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), TEXTS, measure) == 1
     assert "its verification failed" in capsys.readouterr().out
 
 
@@ -220,6 +220,6 @@ def test_a_demo_that_cannot_be_run_ends_with_2(tmp_path, capsys, error):
         report.add({"name": "found before"})
         raise error
 
-    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), WORDS, measure) == 2
+    assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), TEXTS, measure) == 2
     assert f"demo: no guest today; the logs are in {tmp_path / 'logs'}" in capsys.readouterr().out
     assert [pair["name"] for pair in json.loads((tmp_path / "report.json").read_text())["pairs"]] == ["found before"]

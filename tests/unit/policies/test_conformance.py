@@ -110,13 +110,13 @@ def test_unknown_options() -> None:
     def key_error(pool: PoolState, options: Options) -> dict[str, int]:
         return sound(pool, {}) if not options else {}["x"]
 
-    for policy, verdict, words in (
+    for policy, verdict, message in (
         (takes_all, Verdict.FAILED, "without a word"),
         (nameless, Verdict.NOTED, "not by name"),
         (key_error, Verdict.FAILED, "KeyError"),
     ):
         found = only(check_policy(policy, {}, delay_s=0, sizes=(10,)))
-        assert (found.check, found.verdict) == ("unknown-option", verdict) and words in found.words
+        assert (found.check, found.verdict) == ("unknown-option", verdict) and message in found.words
 
 
 def test_explores() -> None:
@@ -190,14 +190,14 @@ ANSWERS: dict[str, tuple[Callable[[PoolState], Any], str]] = {
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_answers_that_are_none(kind: str) -> None:
-    wrong, words = ANSWERS[kind]
+    wrong, message = ANSWERS[kind]
 
     def policy(pool: PoolState, options: Options) -> Any:
         refuse_unknown_options("policy", options)
         return wrong(pool) if pool.domains else {}
 
     found = only(check_policy(policy, {}, delay_s=0, sizes=(10,)))
-    assert (found.check, found.verdict) == ("answer", Verdict.FAILED) and words in found.words
+    assert (found.check, found.verdict) == ("answer", Verdict.FAILED) and message in found.words
     shown: dict[str, Any] = {}
     exec(found.example, shown)
     assert len(shown["pool"].domains) == 1
@@ -234,9 +234,9 @@ def test_arguments_that_are_changed() -> None:
             object.__setattr__(pool.domains[0], "demand", 1)
         return sound(pool, options)
 
-    for policy, options, words in ((changes_options, {"last": -1}, "options"), (changes_pool, {}, "pool")):
+    for policy, options, message in ((changes_options, {"last": -1}, "options"), (changes_pool, {}, "pool")):
         found = only(check_policy(policy, options, delay_s=0, sizes=(10,)))
-        assert (found.check, found.verdict) == ("arguments", Verdict.FAILED) and words in found.words
+        assert (found.check, found.verdict) == ("arguments", Verdict.FAILED) and message in found.words
 
 
 def test_chance() -> None:
@@ -329,7 +329,7 @@ def test_a_memory_that_does_not_show_is_none_of_our_business() -> None:
 
 
 @pytest.mark.parametrize(
-    ("give", "words"),
+    ("give", "message"),
     [
         (lambda pool: pool.cpus, "CPUs of 8: vscaf cuts that down"),
         (lambda pool: 1, "vm-00 1 CPUs, and its bounds are 2 to"),
@@ -337,7 +337,7 @@ def test_a_memory_that_does_not_show_is_none_of_our_business() -> None:
     ],
     ids=["sum", "least", "chunks"],
 )
-def test_bounds(give: Callable[[PoolState], int], words: str) -> None:
+def test_bounds(give: Callable[[PoolState], int], message: str) -> None:
     def policy(pool: PoolState, options: Options) -> dict[str, int]:
         refuse_unknown_options("policy", options)
         return {domain.name: give(pool) for domain in pool.domains}
@@ -345,7 +345,7 @@ def test_bounds(give: Callable[[PoolState], int], words: str) -> None:
     domains = [DomainState(f"vm-0{number}", 2, 8, 1.0, 8, 4, True, 2.0, False, ()) for number in (1, 0)]
     found = only(check_policy(policy, {}, states=[PoolState(8, 2, 7.0, tuple(domains))], delay_s=0, sizes=(10,)))
     assert (found.check, found.verdict) == ("bounds", Verdict.NOTED)
-    assert words.replace("8", "4") in found.words.replace("8", "4"), found.words
+    assert message.replace("8", "4") in found.words.replace("8", "4"), found.words
 
 
 def test_bounds_of_those_that_wait_or_rest_do_not_count() -> None:
@@ -409,7 +409,7 @@ def test_states_come_from_the_seed_alone() -> None:
     code = (
         "from vscaf_policies.pool_states import *; print(sum(len(repr(s)) for s in pool_states(3)), sized_pool(5, 3))"
     )
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
@@ -419,7 +419,7 @@ def test_states_come_from_the_seed_alone() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(said) == 1 and str(sized_pool(5, 3)) in said.pop()
+    assert len(outputs) == 1 and str(sized_pool(5, 3)) in outputs.pop()
 
 
 def test_what_is_to_be_pasted_is_the_same_state() -> None:

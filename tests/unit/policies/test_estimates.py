@@ -47,9 +47,9 @@ def test_an_answer_is_the_same_one_and_cannot_be_spoilt():
     points = tuple(SpeedupPoint(cpus, 0.8 * cpus, 0.1, 4, 0.0) for cpus in (2, 4, 8))
     for one in (domain("a", points=points), domain("b", scaf_weight=3.25)):
         state = pool(32, one)
-        told = worth(one, state)
-        assert told is not None and worth(one, state) is told
-        for numbers in (told.expected, told.cautious, told.error, told.distance):
+        estimate = worth(one, state)
+        assert estimate is not None and worth(one, state) is estimate
+        for numbers in (estimate.expected, estimate.cautious, estimate.error, estimate.distance):
             with pytest.raises(ValueError, match="read-only"):
                 numbers[0] = 7.0
 
@@ -77,5 +77,5 @@ def test_whatever_is_said_a_worth_is_finite_or_not_known(said, weight):
 @pytest.mark.filterwarnings("error")
 def test_a_speedup_next_to_nothing_between_true_ones_leaves_the_curve_finite():
     points = tuple(SpeedupPoint(p, s, e, 9) for p, s, e in ((2, 2.0, 0.02), (4, 5e-324, 0.0), (8, 8.0, 0.02)))
-    told = worth(domain("a", points=points), pool(32))
-    assert told is not None and np.isfinite(told.expected).all()
+    estimate = worth(domain("a", points=points), pool(32))
+    assert estimate is not None and np.isfinite(estimate.expected).all()

@@ -51,7 +51,7 @@ def test_slices_are_as_long_as_the_option_says():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"slice_s": 0.01}, "slice_s is 0.01"),
         ({"slice_s": "2"}, "slice_s is '2'"),
@@ -61,8 +61,8 @@ def test_slices_are_as_long_as_the_option_says():
         ({"slice": 2}, "unknown option 'slice'"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options, words):
-    with pytest.raises(PolicyError, match=words):
+def test_options_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(PolicyError, match=message):
         gang(pool(4, domain("a")), options)
 
 

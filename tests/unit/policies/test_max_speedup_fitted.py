@@ -68,8 +68,8 @@ def test_unknown_ones_and_newcomers_get_the_equal_share():
         "n": 12,
         "u": 12,
     }
-    nobody = pool(17, domain("a"), domain("b"), domain("c", demand=0))
-    assert max_speedup_fitted(nobody, {}) == equipartition(nobody, {})
+    unmeasured = pool(17, domain("a"), domain("b"), domain("c", demand=0))
+    assert max_speedup_fitted(unmeasured, {}) == equipartition(unmeasured, {})
 
 
 def test_one_lucky_measurement_is_no_reason_to_starve_anybody():
@@ -125,9 +125,9 @@ def test_a_step_that_was_measured_stands_against_a_smooth_fit():
     estimate stays near the measurement."""
     sizes = {8: 7.5, 16: 12.5, 24: 16.0, 32: 18.0, 40: 21.0, 48: 21.0, 50: 27.5, 56: 27.5}
     sure, vague = (domain("a", sizes.__getitem__, tuple(sizes), error=error) for error in (0.01, 0.5))
-    told = worth(sure, pool(64, sure))
+    estimate = worth(sure, pool(64, sure))
     smooth = fit_curve(sure.points, 64)
-    off = [abs(math.log(told.expected[cpus - 1] / speedup)) for cpus, speedup in sizes.items()]
+    off = [abs(math.log(estimate.expected[cpus - 1] / speedup)) for cpus, speedup in sizes.items()]
     assert max(off) < 0.03
     assert max(off) < max(abs(math.log(smooth.speedup(cpus) / speedup)) for cpus, speedup in sizes.items())
     drawn = worth(vague, pool(64, vague)).expected
@@ -140,9 +140,9 @@ def test_what_was_measured_long_ago_draws_nothing_to_itself():
     fresh = domain("a", points=(now, replace(formerly, age_s=0.0)))
     stale = domain("a", points=(now, formerly))
     assert worth(fresh, pool(32, fresh)).expected[15] == pytest.approx(4.0, rel=0.05)
-    told = worth(stale, pool(32, stale)).expected
-    assert told == pytest.approx(fit_curve(stale.points, 32).mean, rel=0.02)
-    assert told[15] > 7.0
+    expected = worth(stale, pool(32, stale)).expected
+    assert expected == pytest.approx(fit_curve(stale.points, 32).mean, rel=0.02)
+    assert expected[15] > 7.0
 
 
 def test_of_two_with_one_curve_the_better_known_has_more():

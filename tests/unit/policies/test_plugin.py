@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from vscaf.cli.main import main
-from vscaf.cli.policy_check import found
+from vscaf.cli.policy_check import run_checks
 from vscaf.config import PolicyConfig
 from vscaf.core.decide.decision import decide
 from vscaf.errors import UsageError
@@ -71,13 +71,19 @@ def test_the_readme_has_every_policy() -> None:
 def test_the_readme_has_every_check(tmp_path: Path) -> None:
     path = tmp_path / "loud.py"
     path.write_text("def loud(pool, options):\n    print('x')\n", encoding="utf-8")
-    checks = {one.check for one in found(Request("check", str(path), {}, 0, 20.0, 200.0))}
+    checks = {one.check for one in run_checks(Request("check", str(path), {}, 0, 20.0, 200.0))}
     assert first_cells("What the check tries") == checks
 
 
 def test_it_can_be_tried_in_the_simulator_as_it_is() -> None:
-    words = ["simulate", str(EXAMPLE / "try.toml"), "--policy", f"max-speedup,{EXAMPLE / 'half_and_rest.py'}", "--json"]
-    done = CliRunner().invoke(main, words)
+    arguments = [
+        "simulate",
+        str(EXAMPLE / "try.toml"),
+        "--policy",
+        f"max-speedup,{EXAMPLE / 'half_and_rest.py'}",
+        "--json",
+    ]
+    done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     runs = json.loads(done.stdout)["scenarios"][0]["runs"]
     assert runs[1]["moments"][-1]["allocations"] == {"cg": 18, "lu": 9, "ft": 9}

@@ -52,11 +52,11 @@ def test_the_admitted_share_by_weight_or_by_weight_and_speedup():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [({"split": "fair"}, "option split is 'fair'"), ({"spilt": "weight"}, "unknown option 'spilt'")],
 )
-def test_options_that_mean_nothing_are_refused(options, words):
-    with pytest.raises(PolicyError, match=words):
+def test_options_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(PolicyError, match=message):
         priority(pool(4, domain("a")), options)
 
 

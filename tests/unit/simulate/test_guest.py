@@ -64,12 +64,12 @@ class Speaker:
         self.changes = 0
         self.demand = 1
         self.made = 0
-        self.heard: list[messages.Allocate] = []
+        self.received: list[messages.Allocate] = []
 
     def moment(self) -> tuple[float, int]:
         return 0.0, self.changes
 
-    def about(self) -> tuple[object, ...]:
+    def report_content(self) -> tuple[object, ...]:
         return (self.demand, self.online)
 
     def made_report(self, sequence: int) -> messages.Report:
@@ -79,8 +79,8 @@ class Speaker:
     def silent_s(self) -> float:
         return 3.0
 
-    def hear(self, message: messages.Allocate) -> None:
-        self.heard.append(message)
+    def receive(self, message: messages.Allocate) -> None:
+        self.received.append(message)
 
 
 def allocate(sequence: int) -> messages.Allocate:
@@ -96,13 +96,13 @@ def test_a_link_speaks_until_it_is_closed() -> None:
     agent.demand, agent.changes = 0, 1
     report: Any = link.report
     assert report.demand == 0 and agent.made == 2
-    assert link.send(allocate(7)) and [one.sequence for one in agent.heard] == [7]
+    assert link.send(allocate(7)) and [one.sequence for one in agent.received] == [7]
     link.acknowledge(7)
     assert link.acknowledged == 7 and news == [1]
     link.close()
     assert (link.report, link.online, link.connected, news) == (None, None, False, [1, 1])
     assert link.age_s() == math.inf
-    assert not link.send(allocate(8)) and len(agent.heard) == 1
+    assert not link.send(allocate(8)) and len(agent.received) == 1
 
 
 def test_a_paused_guest_does_what_it_was_told_once_it_runs_again() -> None:

@@ -6,7 +6,9 @@ from vscaf.simulate.scenarios.curves import formula_curve
 from vscaf.simulate.scenarios.scenario import Host, Perfect
 
 
-def speed(machine: Host, threads: int, got: float, pins: list[set[int]], load: float = 0.0, **keys: object) -> float:
+def speed(
+    machine: Host, threads: int, granted: float, pins: list[set[int]], load: float = 0.0, **keys: object
+) -> float:
     """Of a team whose vCPUs each get so much of a CPU."""
     options = {"loss": 2.4, "fine": True} | keys
     home = options.pop("home", None)
@@ -15,7 +17,7 @@ def speed(machine: Host, threads: int, got: float, pins: list[set[int]], load: f
     return SpeedModel(machine, host_cpus(machine)).speed(
         computing,
         wanted,
-        dict.fromkeys(wanted, got),
+        dict.fromkeys(wanted, granted),
         {vcpu: frozenset(cpus) for vcpu, cpus in enumerate(pins)},
         load,
         home,  # type: ignore[arg-type]

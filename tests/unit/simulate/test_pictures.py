@@ -39,8 +39,8 @@ def legend(figure: Figure) -> list[str]:
 
 
 def heading(figure: Figure) -> str:
-    words: str = figure.get_suptitle()
-    return words
+    text: str = figure.get_suptitle()
+    return text
 
 
 def line(figure: Figure, label: str) -> Any:
@@ -111,7 +111,7 @@ def test_many_guests_are_drawn_by_totals_and_quantiles() -> None:
     run = a_run("mine", dict.fromkeys(names, 1.0), moments)
     figure = allocations_figure(two_guests(), [run])
     total, count, each = figure.axes
-    assert not any("guest-" in words for words in legend(figure)) and "10% to 90%" in legend(figure)
+    assert not any("guest-" in label for label in legend(figure)) and "10% to 90%" in legend(figure)
     assert list(count.lines[0].get_ydata()) == [9, 8, 8]  # guests without CPUs do not count
     fewer = replace(run, policy="fewer", moments=run.moments[1:])
     alone = allocations_figure(two_guests(), [run, replace(run, policy="none", moments=())])
@@ -159,12 +159,12 @@ def test_splits_of_two() -> None:
     chosen = line(figure, "fitted")
     assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == (12, pytest.approx(first.speedup(12) + second.speedup(4)))
     assert line(figure, "unmanaged (measured sum)").get_ydata()[0] == 6.0
-    above, below, said = figure.axes
+    above, below, sums_axis = figure.axes
     assert "speedup" in above.get_ylabel() and below.get_xlabel() == "CPUs of one (two has the rest of 16)"
     assert [label.get_text() for label in below.get_yticklabels()] == ["oracle", "unmanaged", "equipartition", "fitted"]
-    words = [label.get_text() for label in said.get_yticklabels()]
-    assert [one.split(", ")[0] for one in words] == [f"{split[0]}:{split[1]}", "no split", "8:8", "12:4"]
-    assert words[1] == f"no split, 6.0 ({6.0 / most:.1%})"
+    labels = [label.get_text() for label in sums_axis.get_yticklabels()]
+    assert [one.split(", ")[0] for one in labels] == [f"{split[0]}:{split[1]}", "no split", "8:8", "12:4"]
+    assert labels[1] == f"no split, 6.0 ({6.0 / most:.1%})"
 
 
 def test_who_ends_has_no_sum_beside_that_of_splits() -> None:
@@ -172,7 +172,7 @@ def test_who_ends_has_no_sum_beside_that_of_splits() -> None:
     guests = tuple(msgspec.structs.replace(guest, work_s=100.0) for guest in two_guests().guests)
     run = a_run("unmanaged", {"one": 14.0, "two": 4.0}, {})
     figure = splits_figure(Outcomes(two_guests(guests=guests), {}, (run, EQUAL)), [run, EQUAL])
-    assert figure is not None and not any("unmanaged" in words for words in legend(figure))
+    assert figure is not None and not any("unmanaged" in text for text in legend(figure))
     assert [label.get_text() for label in figure.axes[2].get_yticklabels()][1] == "no split"
 
 
@@ -209,8 +209,8 @@ def test_splits_of_three_are_a_map() -> None:
     shown = ":".join(map(str, split))
     assert legend(figure)[0] == f"oracle: {shown}, {most:.1f}" and legend(figure)[1].startswith("mine: 8:8:8, ")
     names = {plan.name for plan in plans}
-    said = axis.get_xlabel() + axis.get_ylabel() + figure.axes[1].get_ylabel()
-    assert all(name in said for name in names)
+    labels = axis.get_xlabel() + axis.get_ylabel() + figure.axes[1].get_ylabel()
+    assert all(name in labels for name in names)
     assert best_split(plans, scenario) == (split, pytest.approx(most))
 
 
@@ -260,10 +260,10 @@ def test_long_names_leave_room_for_the_picture(tmp_path: Path) -> None:
     figure = splits_figure(one, runs)
     assert figure is not None and len(set(legend(figure))) == len(legend(figure))
     figure.draw_without_rendering()  # computes the layout
-    above, below, said = figure.axes
+    above, below, sums_axis = figure.axes
     assert below.get_window_extent().width > 0.55 * figure.get_window_extent().width
     inside, whole = below.get_window_extent(), figure.get_window_extent()
-    for axis, left, right in ((below, whole.x0, inside.x0), (said, inside.x1, whole.x1)):
+    for axis, left, right in ((below, whole.x0, inside.x0), (sums_axis, inside.x1, whole.x1)):
         for label in axis.get_yticklabels():
             box = label.get_window_extent()
             assert left <= box.x0 and box.x1 <= right, label.get_text()

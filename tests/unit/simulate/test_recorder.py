@@ -11,7 +11,7 @@ from vscaf.domains.domain import ManagedDomain
 from vscaf.events import Kind
 from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.simulate.engine.machine import host_cpus
-from vscaf.simulate.engine.recorder import Diary, ErrorWords, Laws
+from vscaf.simulate.engine.recorder import ErrorRecorder, Laws, Recorder
 from vscaf.simulate.engine.result import Moment
 from vscaf.simulate.engine.run import simulate
 from vscaf.simulate.engine.virtual_time import run_virtual
@@ -23,93 +23,93 @@ def decision(**allocations: int) -> Decision:
     return Decision(allocations, frozenset(), {}, True, DecideMemory())
 
 
-class Book:
-    """A diary whose clock the test sets."""
+class RecordedRun:
+    """A recorder whose clock the test sets."""
 
     def __init__(self, seconds: float = 100.0, guests: int = 2, chunk: int = 1) -> None:
         self.now_s = 0.0
-        self.diary = Diary(lambda: self.now_s, seconds, guests, chunk)
+        self.recorder = Recorder(lambda: self.now_s, seconds, guests, chunk)
 
     def at(self, now_s: float, **allocations: int) -> None:
         self.now_s = now_s
-        self.diary.decided(decision(**allocations))
+        self.recorder.decided(decision(**allocations))
 
 
 def test_each_change_is_a_moment_and_the_last_of_an_instant_counts() -> None:
-    book = Book()
-    book.at(1.0, a=8)
-    book.at(2.0, a=8)
-    book.at(3.0, a=5, b=3)
-    book.at(3.0, a=4, b=4)
-    assert book.diary.moments() == (Moment(1.0, {"a": 8}), Moment(3.0, {"a": 4, "b": 4}))
-    assert book.diary.decisions == 4
-    assert book.diary.moved_cpus == 8 + 3 + 1
-    book.now_s = 9.0
-    book.diary.came_or_went("b", gone=True)
-    assert book.diary.moments()[-1] == Moment(9.0, {"a": 4})
+    run = RecordedRun()
+    run.at(1.0, a=8)
+    run.at(2.0, a=8)
+    run.at(3.0, a=5, b=3)
+    run.at(3.0, a=4, b=4)
+    assert run.recorder.moments() == (Moment(1.0, {"a": 8}), Moment(3.0, {"a": 4, "b": 4}))
+    assert run.recorder.decisions == 4
+    assert run.recorder.moved_cpus == 8 + 3 + 1
+    run.now_s = 9.0
+    run.recorder.presence_changed("b", gone=True)
+    assert run.recorder.moments()[-1] == Moment(9.0, {"a": 4})
 
 
 def test_a_policy_that_leaves_everything_alone_decides_nothing() -> None:
-    diary = Book().diary
-    diary.decided(Decision({"a": 8}, frozenset(), {}, False, DecideMemory()))
-    assert diary.moments() == () and diary.decisions == 1
+    recorder = RecordedRun().recorder
+    recorder.decided(Decision({"a": 8}, frozenset(), {}, False, DecideMemory()))
+    assert recorder.moments() == () and recorder.decisions == 1
 
 
 def test_of_many_guests_only_so_many_moments_are_kept() -> None:
-    book = Book(seconds=1000.0, guests=100)
+    run = RecordedRun(seconds=1000.0, guests=100)
     for step in range(100):
-        book.at(step / 10, a=step % 7)
-    assert len(book.diary.moments()) == 11
+        run.at(step / 10, a=step % 7)
+    assert len(run.recorder.moments()) == 11
 
 
 def test_convergence_counts_from_the_last_coming() -> None:
-    book = Book()
-    book.at(0.0, a=36)
-    book.now_s = 10.0
-    book.diary.came_or_went("b", gone=False)
-    book.at(10.5, a=18, b=18)
-    book.at(12.0, a=25, b=11)
-    book.at(14.0, a=26, b=10)
-    book.at(15.0, a=27, b=9)
+    run = RecordedRun()
+    run.at(0.0, a=36)
+    run.now_s = 10.0
+    run.recorder.presence_changed("b", gone=False)
+    run.at(10.5, a=18, b=18)
+    run.at(12.0, a=25, b=11)
+    run.at(14.0, a=26, b=10)
+    run.at(15.0, a=27, b=9)
     # 26:10 is within one CPU of 27:9, and 25:11 is not.
-    assert book.diary.converged_s(["a", "b"], 100.0) == pytest.approx(4.0)
-    assert book.diary.converged_s(["a"], 100.0) == pytest.approx(4.0)
-    book.at(95.0, a=20, b=16)
-    assert book.diary.converged_s(["a", "b"], 100.0) is None
-    wide = Book(chunk=4)
+    assert run.recorder.converged_s(["a", "b"], 100.0) == pytest.approx(4.0)
+    assert run.recorder.converged_s(["a"], 100.0) == pytest.approx(4.0)
+    run.at(95.0, a=20, b=16)
+    assert run.recorder.converged_s(["a", "b"], 100.0) is None
+    wide = RecordedRun(chunk=4)
     wide.at(10.0, a=32)
     wide.at(20.0, a=36)
-    assert wide.diary.converged_s(["a"], 100.0) == pytest.approx(10.0)
+    assert wide.recorder.converged_s(["a"], 100.0) == pytest.approx(10.0)
 
 
 def test_nothing_changes_where_nothing_has_to() -> None:
-    book = Book()
-    book.at(0.0, a=8)
-    book.now_s = 5.0
-    book.diary.came_or_went("b", gone=True)
-    assert book.diary.converged_s(["a"], 100.0) == 0.0
+    run = RecordedRun()
+    run.at(0.0, a=8)
+    run.now_s = 5.0
+    run.recorder.presence_changed("b", gone=True)
+    assert run.recorder.converged_s(["a"], 100.0) == 0.0
 
 
 def test_refusals_and_errors_are_violations_once() -> None:
-    diary = Book().diary
+    recorder = RecordedRun().recorder
     for _ in range(2):
-        diary.record(Kind.REFUSED, "a", why="no")
-    diary.record(Kind.ALLOCATION, "a", after="0-3", why="so")
+        recorder.record(Kind.REFUSED, "a", why="no")
+    recorder.record(Kind.ALLOCATION, "a", after="0-3", why="so")
     logger = logging.getLogger("vscaf.test_simulate_measure")
-    handler = ErrorWords(diary)
+    handler = ErrorRecorder(recorder)
     logger.addHandler(handler)
     logger.error("it went %s", "wrong")
     logger.removeHandler(handler)
-    assert list(diary.violations) == ["no", "it went wrong"]
+    assert list(recorder.violations) == ["no", "it went wrong"]
 
 
 def found(pins: dict[str, set[int]], claims: dict[str, set[int]], sharing: frozenset[str] = frozenset()) -> list[str]:
     """The broken laws that are found for domains with one vCPU each, none of which is moving. The pool is 0 to 3."""
-    diary = Book().diary
+    recorder = RecordedRun().recorder
 
     async def main() -> None:
         host = SimulatedHost(host_cpus(Host(pcpus=6)), on_rates=lambda key: None, clock=asyncio.get_running_loop().time)
-        laws = Laws(host, frozenset(range(4)), diary)
+        laws = Laws(host, frozenset(range(4)), recorder)
         managed: Any = {}
         for name, cpus in pins.items():
             key = host.start(name, 1)
@@ -127,7 +127,7 @@ def found(pins: dict[str, set[int]], claims: dict[str, set[int]], sharing: froze
             laws.check(key)
 
     run_virtual(main())
-    return list(diary.violations)
+    return list(recorder.violations)
 
 
 def test_laws_see_who_runs_where_it_should_not() -> None:
@@ -145,5 +145,5 @@ def test_what_is_not_put_back_is_a_violation(monkeypatch: pytest.MonkeyPatch) ->
     scene = Scenario(name="t", seconds=4.0, host=Host(pcpus=4), guests=(Guest(name="a", curve=Perfect(), count=2),))
     assert simulate(scene, "equipartition").violations == ()
     monkeypatch.setattr(ManagedDomain, "give_back", nothing)
-    said = simulate(scene, "equipartition").violations
-    assert any("a-0 has other pins" in words for words in said)
+    violations = simulate(scene, "equipartition").violations
+    assert any("a-0 has other pins" in violation for violation in violations)

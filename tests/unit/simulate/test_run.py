@@ -91,7 +91,7 @@ def test_a_run_is_the_same_in_every_process() -> None:
         "s = msgspec.structs.replace(load_scenario('cg-lu'), seconds=14.0, settle_s=11.0);"
         "r = simulate(s, 'max-speedup'); print(r.guests, r.moments, r.sum_of_speedups)"
     )
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", code],
             check=True,
@@ -101,7 +101,7 @@ def test_a_run_is_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(said) == 1
+    assert len(outputs) == 1
 
 
 def test_work_is_conserved() -> None:
@@ -289,8 +289,8 @@ def test_what_goes_wrong_in_a_timer_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         raise RuntimeError("broken")
 
     monkeypatch.setattr(GuestOfRun, "_work_done", broken)
-    said = simulate(scenario(Guest(name="a", curve=PERFECT, work_s=8.0)), "unmanaged").violations
-    assert said == ("RuntimeError('broken')",)
+    violations = simulate(scenario(Guest(name="a", curve=PERFECT, work_s=8.0)), "unmanaged").violations
+    assert violations == ("RuntimeError('broken')",)
 
 
 def test_with_a_long_period_ends_wait_for_it() -> None:
@@ -384,13 +384,13 @@ def test_a_policy_that_fails_is_said() -> None:
         raise RuntimeError("no idea")
 
     result = simulate(scenario(Guest(name="a", curve=PERFECT)), "broken", policy_function=broken)
-    assert any("no idea" in words for words in result.violations)
+    assert any("no idea" in violation for violation in result.violations)
 
 
 def test_progress_is_told() -> None:
-    told: list[float] = []
-    run(scenario(Guest(name="a", curve=PERFECT)), on_progress=told.append)
-    assert told == sorted(told) and told[-1] == 1.0
+    progress: list[float] = []
+    run(scenario(Guest(name="a", curve=PERFECT)), on_progress=progress.append)
+    assert progress == sorted(progress) and progress[-1] == 1.0
 
 
 curves = st.sampled_from([PERFECT, AMDAHL, Amdahl(serial=0.4), Log(weight=0.5)])

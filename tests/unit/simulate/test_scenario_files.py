@@ -74,7 +74,7 @@ def test_formulas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ('name = "c"\n', "missing required field `source`: the keys are name"),
         (CURVE + "beween = 3", "unknown field `beween`"),
@@ -84,10 +84,10 @@ def test_formulas() -> None:
         ("name = ", "not TOML"),
     ],
 )
-def test_a_bad_curve_file_is_named_with_its_key(tmp_path: Path, text: str, words: str) -> None:
+def test_a_bad_curve_file_is_named_with_its_key(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(text)
-    with pytest.raises(UsageError, match=words) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         load_curve(path)
     assert str(caught.value).startswith(f"curve {path}: ")
 
@@ -126,7 +126,7 @@ def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ('name = "x"\n' + GUEST, "missing required field `seconds`: its keys are name, title"),
         (HEAD, r"there is no \[\[guest\]\], no \[\[arrivals\]\] and no \[pairs\]: add one"),
@@ -164,10 +164,10 @@ def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> No
         ("name = ", "not TOML"),
     ],
 )
-def test_a_bad_scenario_file_is_named_with_its_key(tmp_path: Path, text: str, words: str) -> None:
+def test_a_bad_scenario_file_is_named_with_its_key(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(text)
-    with pytest.raises(UsageError, match=words) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         load_scenario(path)
     assert str(caught.value).startswith(f"scenario {path}: ")
 

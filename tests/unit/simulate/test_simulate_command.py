@@ -66,8 +66,8 @@ def deadly(pool, options):
 '''
 
 
-def vscaf(*words: object) -> Result:
-    return CliRunner().invoke(main, ["simulate", *map(str, words)])
+def vscaf(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["simulate", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def test_json(short: Path) -> None:
 
 
 def test_the_number_of_jobs_changes_nothing(short: Path, tmp_path: Path) -> None:
-    words = (short, written(tmp_path, "other"), "--policy", "unmanaged,max-speedup", "--seeds", 2, "--json")
-    one, two, again = vscaf(*words, "--jobs", 1), vscaf(*words, "--jobs", 2), vscaf(*words, "--jobs", 1)
+    arguments = (short, written(tmp_path, "other"), "--policy", "unmanaged,max-speedup", "--seeds", 2, "--json")
+    one, two, again = vscaf(*arguments, "--jobs", 1), vscaf(*arguments, "--jobs", 2), vscaf(*arguments, "--jobs", 1)
     assert one.exit_code == two.exit_code == 0
     assert without_wall_times(one.stdout) == without_wall_times(two.stdout) == without_wall_times(again.stdout)
     runs = [run for scenario in json.loads(two.stdout)["scenarios"] for run in scenario["runs"]]
@@ -190,7 +190,7 @@ def test_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "expected"),
     [
         ([], ["no scenario", "--list"]),
         (["nowhere"], ["nowhere", "cg-lu"]),
@@ -204,21 +204,23 @@ def test_list() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_is_wrong_is_said_before_anything_runs(words: list[str], said: list[str], short: Path, own: Path) -> None:
-    done = vscaf(*(word.format(short=short, own=own) for word in words))
+def test_what_is_wrong_is_said_before_anything_runs(
+    arguments: list[str], expected: list[str], short: Path, own: Path
+) -> None:
+    done = vscaf(*(word.format(short=short, own=own) for word in arguments))
     assert (done.exit_code, done.stdout) == (2, ""), done.output
     assert done.stderr.startswith("vscaf: ") and done.stderr.count("\n") == 1
-    assert all(word in done.stderr for word in said), done.stderr
+    assert all(word in done.stderr for word in expected), done.stderr
 
 
 def test_bad_scenarios(tmp_path: Path) -> None:
-    for more, said in {
+    for more, expected in {
         "colour = 3": ["colour", "its keys are", "settle_s"],
         "[policy_options.equipartition]\nfast = true": ["scenario bad", "fast", "it takes none"],
         "period_ms = 1": ["period_ms", ">= 10"],
     }.items():
         done = vscaf(written(tmp_path, "bad", more), "--policy", "equipartition")
-        assert (done.exit_code, done.stdout) == (2, "") and all(word in done.stderr for word in said), done.stderr
+        assert (done.exit_code, done.stdout) == (2, "") and all(word in done.stderr for word in expected), done.stderr
 
 
 def test_two_scenarios_of_one_name(short: Path, tmp_path: Path) -> None:
@@ -245,10 +247,10 @@ def test_a_policy_from_a_file_with_options_of_the_scenario(tmp_path: Path, own: 
 
 def test_options_for_nobody_are_told(tmp_path: Path, own: Path) -> None:
     path = written(tmp_path, "mine", "[policy_options.equipartitoin]\n[policy_options.halves]\nmost = 6")
-    words = "vscaf: scenario mine: policy_options.{} names no policy that is installed or tried: check the name\n"
+    message = "vscaf: scenario mine: policy_options.{} names no policy that is installed or tried: check the name\n"
     alone = vscaf(path, "--policy", "unmanaged")
-    assert (alone.exit_code, alone.stderr) == (0, words.format("equipartitoin") + words.format("halves"))
-    assert vscaf(path, "--policy", f"{own}:halves").stderr == words.format("equipartitoin")
+    assert (alone.exit_code, alone.stderr) == (0, message.format("equipartitoin") + message.format("halves"))
+    assert vscaf(path, "--policy", f"{own}:halves").stderr == message.format("equipartitoin")
 
 
 def test_find_policy_by_module_and_options_by_name(tmp_path: Path) -> None:
@@ -279,37 +281,37 @@ def failing(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
     real = sweep.simulate
 
-    def simulate(*words: Any, **options: Any) -> Any:
+    def simulate(*arguments: Any, **options: Any) -> Any:
         if options["seed"] == seed:
             raise ZeroDivisionError("division\nby zero")
-        return real(*words, **options)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(sweep, "simulate", simulate)
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, 2)
-    words = (short, "--policy", "equipartition", "--seeds", 3, "--jobs", 1)
-    done = vscaf(*words, "--json")
+    arguments = (short, "--policy", "equipartition", "--seeds", 3, "--jobs", 1)
+    done = vscaf(*arguments, "--json")
     assert done.exit_code == 1
     (scenario,) = json.loads(done.stdout)["scenarios"]
     assert [run["seed"] for run in scenario["runs"]] == [1, 3]
     assert scenario["failures"] == [
         {"policy": "equipartition", "seed": 2, "why": "ZeroDivisionError: division by zero"}
     ]
-    table = vscaf(*words)
+    table = vscaf(*arguments)
     assert table.exit_code == 1 and "failed: equipartition, seed 2: ZeroDivisionError" in table.stdout
 
 
 def test_a_run_that_kills_its_process_is_told_and_the_others_go_on(short: Path, own: Path) -> None:
     scenario = load_scenario(short)
     jobs = [Job(scenario, policy, 1) for policy in ("equipartition", f"{own}:deadly", "unmanaged", "max-speedup")]
-    told: list[float] = []
-    outcomes = run_all(jobs, 2, told.append)
+    progress: list[float] = []
+    outcomes = run_all(jobs, 2, progress.append)
     assert [one.policy for one in outcomes] == [job.policy for job in jobs]
     assert [isinstance(one, Failure) for one in outcomes] == [False, True, False, False]
     assert "process was killed" in outcomes[1].why  # type: ignore[union-attr]
-    assert told[-1] == 4 and all(0 <= share <= 4 for share in told)
+    assert progress[-1] == 4 and all(0 <= share <= 4 for share in progress)
 
 
 def test_runs_that_a_dead_pool_does_not_take_are_tried_again(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,13 +334,13 @@ def test_runs_that_a_dead_pool_does_not_take_are_tried_again(short: Path, monkey
 def test_progress_rises_to_the_number_of_runs(short: Path) -> None:
     jobs = [Job(load_scenario(short), "equipartition", seed) for seed in (1, 2)]
     for processes in (1, 2):
-        told: list[float] = []
-        run_all(jobs, processes, told.append)
-        assert told == sorted(told) and told[-1] == 2 and len(told) >= 2
+        progress: list[float] = []
+        run_all(jobs, processes, progress.append)
+        assert progress == sorted(progress) and progress[-1] == 2 and len(progress) >= 2
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "vscaf", "simulate", *map(str, words)]
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "vscaf", "simulate", *map(str, arguments)]
 
 
 def test_as_a_program(short: Path, tmp_path: Path) -> None:

@@ -262,24 +262,24 @@ def test_a_timer_that_goes_off_early_by_rounding_is_no_hindrance() -> None:
 
 
 def test_who_is_concerned_by_a_change_is_told_and_nobody_else() -> None:
-    told: list[DomainKey] = []
+    changed: list[DomainKey] = []
 
     async def main() -> None:
-        host = virtual_host(on_rates=told.append)
+        host = virtual_host(on_rates=changed.append)
         a, b, c = (host.start(name, 1) for name in "abc")
         for key, cpus in ((a, {0}), (b, {0, 1}), (c, {2})):
             await host.pin_vcpus(key, {0: frozenset(cpus)})
             host.compute(key, {0: 1.0})
         await asyncio.sleep(1.0)
         assert host.neighbours(a) == {b} and not host.neighbours(c)
-        told.clear()
+        changed.clear()
         host.compute(a, {0: 0.5})
         await asyncio.sleep(0.0)
-        assert set(told) == {a, b}
-        told.clear()
+        assert set(changed) == {a, b}
+        changed.clear()
         host.end(b)
         await asyncio.sleep(0.0)
-        assert set(told) == {a}
+        assert set(changed) == {a}
 
     run_virtual(main())
 

@@ -169,8 +169,8 @@ def test_moments_are_told_as_changes() -> None:
             Moment(3.0, {"two": 16}),
         ),
     )
-    told = document([Outcomes(two_guests(), {}, (run,))])["scenarios"][0]["runs"][0]["moments"]
-    assert told == [
+    moments = document([Outcomes(two_guests(), {}, (run,))])["scenarios"][0]["runs"][0]["moments"]
+    assert moments == [
         {"time_s": 0.0, "allocations": {"one": 16}},
         {"time_s": 1.0, "allocations": {"one": 8, "two": 8}},
         {"time_s": 3.0, "allocations": {"one": 0, "two": 16}},

@@ -35,17 +35,17 @@ def test_time_never_goes_back_and_sleepers_wake_in_order(delays: list[float]) ->
 
 def test_timeouts_and_threads_work() -> None:
     async def main() -> list[object]:
-        said: list[object] = []
+        results: list[object] = []
         try:
             async with asyncio.timeout(3.0):
                 await asyncio.Event().wait()
         except TimeoutError:
-            said.append(round(clock.now_s(), 6))
-        said.append(await asyncio.to_thread(lambda: 7))
+            results.append(round(clock.now_s(), 6))
+        results.append(await asyncio.to_thread(lambda: 7))
         with pytest.raises(ZeroDivisionError):
             await asyncio.to_thread(lambda: 1 // 0)
-        said.append(round(clock.now_s(), 6))
-        return said
+        results.append(round(clock.now_s(), 6))
+        return results
 
     assert run_virtual(main()) == [3.0, 7, 3.0]
 

@@ -29,7 +29,7 @@ class Damping:
     The rest is for policies that do not explore. The gain by SCAF's model says little about them, because the model is
     flat around its optimum. much_share: a change is large if it is more than this share of a domain's CPUs and more
     than one chunk. decisions: a large change is made if so many decisions in a row ask for it. patience_s: a smaller
-    change is made if it is asked for that long. See Asked.
+    change is made if it is asked for that long. See PendingChanges.
     """
 
     threshold: float = 0.03
@@ -41,7 +41,7 @@ class Damping:
     decisions: int = 2
     patience_s: float = 4.0
 
-    def much(self, more: int, cpus: int, chunk: int) -> bool:
+    def is_large(self, more: int, cpus: int, chunk: int) -> bool:
         """Whether *more* CPUs (negative: fewer) are a large change for a domain that has *cpus*."""
         return abs(more) > max(chunk, self.much_share * cpus)
 
@@ -64,19 +64,19 @@ class Turnover:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the policy asks for one domain in successive decisions. way: 1 for more CPUs, -1 for fewer.
+class ChangeRequest:
+    """What the policy asks for one domain in successive decisions. direction: 1 for more CPUs, -1 for fewer.
 
-    since_s: when it began to ask. much: how many decisions in a row asked for a large change (Damping.much).
+    since_s: when it began to ask. large_count: how many decisions in a row asked for a large change (Damping.is_large).
     """
 
-    way: int
+    direction: int
     since_s: float
-    much: int
+    large_count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingChanges:
     """Changes that a policy keeps asking for although their gain does not pay, by domain.
 
     SCAF carries out every answer of eq. 4.9, four times a second, and reaches its split in steps that gain almost
@@ -90,53 +90,55 @@ class Asked:
     differed from the one before.
     """
 
-    wishes: Mapping[str, Wish] = field(default_factory=dict)
+    requests: Mapping[str, ChangeRequest] = field(default_factory=dict)
     last: Mapping[str, int] = field(default_factory=dict)
     turned: Mapping[str, int] = field(default_factory=dict)
 
-    def none(self) -> "Asked":
+    def none(self) -> "PendingChanges":
         """The state after a decision in which nothing was asked for."""
-        return replace(self, wishes={}) if self.wishes else self
+        return replace(self, requests={}) if self.requests else self
 
     def after(
         self, present: Mapping[str, int], target: Mapping[str, int], pool: PoolState, damping: Damping
-    ) -> "Asked":
+    ) -> "PendingChanges":
         """The state after a decision in which *target* was asked for."""
-        wishes = {}
+        requests = {}
         for name, cpus in present.items():
-            more = target[name] - cpus
-            if more:
-                way = 1 if more > 0 else -1
-                before = self.wishes.get(name)
-                if before is None or before.way != way:
-                    before = Wish(way, pool.time_s, 0)
-                much = before.much + 1 if damping.much(more, cpus, pool.chunk) else 0
-                wishes[name] = Wish(way, before.since_s, much)
-        return replace(self, wishes=wishes)
+            difference = target[name] - cpus
+            if difference:
+                direction = 1 if difference > 0 else -1
+                before = self.requests.get(name)
+                if before is None or before.direction != direction:
+                    before = ChangeRequest(direction, pool.time_s, 0)
+                large_count = before.large_count + 1 if damping.is_large(difference, cpus, pool.chunk) else 0
+                requests[name] = ChangeRequest(direction, before.since_s, large_count)
+        return replace(self, requests=requests)
 
     def due(self, now_s: float, damping: Damping) -> frozenset[str]:
         """The domains whose change was asked for long enough."""
         due = []
-        for name, wish in self.wishes.items():
+        for name, request in self.requests.items():
             patience_s = min(damping.patience_s * 2 ** min(self.turned.get(name, 0), 16), damping.horizon_s)
-            if wish.much >= damping.decisions or now_s - wish.since_s >= patience_s:
+            if request.large_count >= damping.decisions or now_s - request.since_s >= patience_s:
                 due.append(name)
         return frozenset(due)
 
-    def followed(self, due: frozenset[str]) -> "Asked":
+    def followed(self, due: frozenset[str]) -> "PendingChanges":
         """The state after the domains that were *due* got their change. The others keep waiting.
 
         A domain with a large change counts as another program: its turns are forgotten.
         """
         last, turned = dict(self.last), dict(self.turned)
         for name in due:
-            wish = self.wishes[name]
-            if wish.much:
+            request = self.requests[name]
+            if request.large_count:
                 turned[name] = 0
-            elif last.get(name, wish.way) != wish.way:
+            elif last.get(name, request.direction) != request.direction:
                 turned[name] = turned.get(name, 0) + 1
-            last[name] = wish.way
-        return Asked({name: wish for name, wish in self.wishes.items() if name not in due}, last, turned)
+            last[name] = request.direction
+        return PendingChanges(
+            {name: request for name, request in self.requests.items() if name not in due}, last, turned
+        )
 
 
 def learns(policy: Policy) -> bool:
@@ -223,8 +225,8 @@ def nearest(
     result = dict(target)
     result.update({name: present[name] for name in settled})
     over = sum(result.values()) - sum(target.values())
-    way = [name for name in sorted(settled) if (present[name] - target[name]) * over > 0]
-    for name in sorted(way, key=lambda name: -abs(present[name] - target[name])):
+    candidates = [name for name in sorted(settled) if (present[name] - target[name]) * over > 0]
+    for name in sorted(candidates, key=lambda name: -abs(present[name] - target[name])):
         step = min(abs(over), abs(present[name] - target[name]))
         result[name] += -step if over > 0 else step
         over += -step if over > 0 else step

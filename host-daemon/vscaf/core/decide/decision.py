@@ -7,7 +7,17 @@ from vscaf_policies import Answer, DomainState, Options, Policy, PolicyError, Po
 from vscaf_policies.bounds import limits
 from vscaf_policies.intpart import integer_partition
 
-from vscaf.core.decide.damping import Asked, Damping, Turnover, change, fitted, keeping, learns, logarithmic, nearest
+from vscaf.core.decide.damping import (
+    Damping,
+    PendingChanges,
+    Turnover,
+    change,
+    fitted,
+    keeping,
+    learns,
+    logarithmic,
+    nearest,
+)
 
 __all__ = ["Circumstances", "Damping", "DecideMemory", "Decision", "decide"]
 
@@ -49,7 +59,7 @@ class DecideMemory:
     target: Mapping[str, int] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
     turnover: Turnover = field(default_factory=Turnover)
-    asked: Asked = field(default_factory=Asked)
+    pending: PendingChanges = field(default_factory=PendingChanges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +111,10 @@ def decide(
     _check(pool)
     present = {domain.name: domain.allocation for domain in pool.domains}
     asking = tuple(domain for domain in pool.domains if domain.demand > 0 or not domain.may_rest)
-    said = policy(replace(pool, domains=asking), options)
-    if said is None:
+    policy_answer = policy(replace(pool, domains=asking), options)
+    if policy_answer is None:
         return Decision(present, frozenset(), {}, False, DecideMemory())
-    answer, queued, suspended = _taken_apart(said, asking)
+    answer, queued, suspended = _parts_of(policy_answer, asking)
     competing = tuple(one for one in asking if one.name not in queued | suspended) if queued or suspended else asking
 
     circumstances = replace(_circumstances(pool, competing), queued=queued, suspended=suspended)
@@ -112,8 +122,8 @@ def decide(
     target, sharing = _within_bounds(pool, competing, bounds, answer, memory.sharing)
     answered = target
     gain, same = 0.0, circumstances.same_as(memory.circumstances)
-    asked = memory.asked if same else Asked()
-    still_asked = asked.none()
+    pending = memory.pending if same else PendingChanges()
+    still_pending = pending.none()
     turnover = memory.turnover
     if memory.circumstances is not None and not same:
         turnover = turnover.after(pool.time_s, changed=True)
@@ -127,20 +137,22 @@ def decide(
         if not pays and _keeps_laws(pool, competing, bounds, present, target):
             former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in asking)), options)
             if former is not None:
-                formerly, _ = _within_bounds(pool, competing, bounds, _taken_apart(former, asking)[0], memory.sharing)
+                formerly, _ = _within_bounds(pool, competing, bounds, _parts_of(former, asking)[0], memory.sharing)
                 if formerly == memory.target:  # only new knowledge changed the answer, and the change does not pay
                     asking_on = not by_curves and gain > LEAST_GAIN
-                    asked = asked.after(present, target, pool, damping) if asking_on else asked.none()
-                    due = asked.due(pool.time_s, damping)
+                    pending = pending.after(present, target, pool, damping) if asking_on else pending.none()
+                    due = pending.due(pool.time_s, damping)
                     if not due:
-                        return Decision(present, frozenset(), {}, True, replace(memory, asked=asked), queued, suspended)
+                        return Decision(
+                            present, frozenset(), {}, True, replace(memory, pending=pending), queued, suspended
+                        )
                     target = nearest(present, target, frozenset(bounds) - due)
-                    still_asked = asked.followed(due)
+                    still_pending = pending.followed(due)
     elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
         target = _as_far_as_it_pays(pool, competing, circumstances, memory, target, damping, turnover)
 
     knowledge = {domain.name: domain for domain in competing}
-    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, still_asked)
+    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, still_pending)
     changed = (
         target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
     )
@@ -157,23 +169,23 @@ def _check(pool: PoolState) -> None:
         raise ValueError(f"domain {doubles[0]!r} is in the pool twice: name each domain once")
 
 
-def _taken_apart(
-    said: Mapping[str, int] | Answer, asking: tuple[DomainState, ...]
+def _parts_of(
+    policy_answer: Mapping[str, int] | Answer, asking: tuple[DomainState, ...]
 ) -> tuple[Mapping[str, int], frozenset[str], frozenset[str]]:
     """The policy's CPUs by name, and the domains that it queues and suspends. PolicyError if the answer is invalid."""
-    cpus = said.cpus if isinstance(said, Answer) else said
+    cpus = policy_answer.cpus if isinstance(policy_answer, Answer) else policy_answer
     if not isinstance(cpus, Mapping):
         raise PolicyError(f"the policy answered with {cpus!r}: return CPUs by name, an Answer of that, or None")
-    if not isinstance(said, Answer):
+    if not isinstance(policy_answer, Answer):
         return cpus, frozenset(), frozenset()
     may_rest = {domain.name: domain.may_rest for domain in asking}
-    for name in sorted({*said.queued, *said.suspended}):
+    for name in sorted({*policy_answer.queued, *policy_answer.suspended}):
         if name not in may_rest:
             raise PolicyError(f"the policy keeps {name!r} waiting, which is not in the pool: name only its domains")
-        if name in said.queued and not may_rest[name]:
+        if name in policy_answer.queued and not may_rest[name]:
             raise PolicyError(f"the policy queues {name!r}, which may not rest: give it CPUs, or suspend it")
-    suspended = frozenset(said.suspended)
-    return cpus, frozenset(said.queued) - suspended, suspended
+    suspended = frozenset(policy_answer.suspended)
+    return cpus, frozenset(policy_answer.queued) - suspended, suspended
 
 
 def _circumstances(pool: PoolState, competing: tuple[DomainState, ...]) -> Circumstances:

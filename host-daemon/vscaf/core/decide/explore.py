@@ -23,7 +23,7 @@ Numbers = NDArray[np.float64]
 ALIKE = 1.0
 """Errors of two sizes are correlated, less with their distance: the correlation is 1/e at this distance in ln p."""
 
-NOBODY = ""
+UNUSED = ""
 """Stands for the unused CPUs, as giver or as taker. A taker, because more CPUs make some programs slower."""
 
 
@@ -71,11 +71,11 @@ class ExploreMemory:
 
     base: the decision that is varied now. varied: the allocations that differ from it, CPUs by name; both are empty if
     nothing is varied. whole: the predicted sum of the base. since_s: the time when the variation began. at_s: the time
-    of the last call. considered_at_s: the time of the last search for a variation. futile: the knowledge with which
-    that search found none, or none that costs less than enough_s. account_s: what may still be lost, in seconds of the
-    whole sum. granted_at_s: the time of the last start-up allowance. competing: the domains that competed in the last
-    call. lost_s: the cost of exploring so far. watched_s: the time in which that cost arose. charged_s: the cost
-    charged for the present variation.
+    of the last call. considered_at_s: the time of the last search for a variation. exhausted_knowledge: the knowledge
+    with which that search found none, or none that costs less than enough_s. account_s: what may still be lost, in
+    seconds of the whole sum. granted_at_s: the time of the last start-up allowance. competing: the domains that
+    competed in the last call. lost_s: the cost of exploring so far. watched_s: the time in which that cost arose.
+    charged_s: the cost charged for the present variation.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class ExploreMemory:
     since_s: float = 0.0
     at_s: float | None = None
     considered_at_s: float = -math.inf
-    futile: tuple[object, ...] = ()
+    exhausted_knowledge: tuple[object, ...] = ()
     enough_s: float = math.inf
     account_s: float = 0.0
     granted_at_s: float = -math.inf
@@ -150,14 +150,14 @@ def explore(
     curves = _curves(pool, decision)
     about = [(curve.worth, curve.domain.weight, curve.low, curve.high) for curve in curves]
     knowledge = (pool.cpus, decision.allocations, *about)
-    if memory.futile == knowledge and memory.account_s < memory.enough_s:
+    if memory.exhausted_knowledge == knowledge and memory.account_s < memory.enough_s:
         return _exploration(decision, memory)
     whole = math.fsum([curve.at(curve.size) for curve in curves])
     if whole <= 0:
         return _exploration(decision, memory)
     move, enough_s = _best_move(pool, decision, curves, whole, memory.account_s, settings)
     if move is None:
-        return _exploration(decision, replace(memory, futile=knowledge, enough_s=enough_s))
+        return _exploration(decision, replace(memory, exhausted_knowledge=knowledge, enough_s=enough_s))
     return _begun(pool, decision, move, whole, memory, settings)
 
 
@@ -258,7 +258,7 @@ def _exploration(decision: Decision, memory: ExploreMemory, reasons: Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """Moves *chunks* from giver to taker. One of the two may be NOBODY. worth_s: its worth in seconds of the sum."""
+    """Moves *chunks* from giver to taker. One of the two may be UNUSED. worth_s: its worth in seconds of the sum."""
 
     giver: str
     taker: str
@@ -277,7 +277,7 @@ def _begun(  # noqa: PLR0917 (what it depends on)
 ) -> Exploration:
     cpus = move.chunks * pool.chunk
     base = dict(decision.allocations)
-    varied = {name: base[name] + more for name, more in ((move.giver, -cpus), (move.taker, cpus)) if name != NOBODY}
+    varied = {name: base[name] + more for name, more in ((move.giver, -cpus), (move.taker, cpus)) if name != UNUSED}
     why = f"exploring, {move.improvement:.1%} of the sum of speedups may be gained"
     reasons = {name: f"{base[name]} -> {to}: {why}" for name, to in varied.items()}
     on_the_way_s = 2 * settings.transition_s * cpus / pool.cpus
@@ -317,9 +317,9 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
     nothing = (np.zeros(0), np.zeros(0))
     givers = {curve.domain.name: _differences(curve, -1, settings) for curve in listed}
     takers = {curve.domain.name: _differences(curve, +1, settings) for curve in listed}
-    givers[NOBODY] = (np.zeros(spare), np.zeros(spare)) if spare > 0 else nothing
+    givers[UNUSED] = (np.zeros(spare), np.zeros(spare)) if spare > 0 else nothing
     most = max([len(change) for change, _ in givers.values()], default=0)
-    takers[NOBODY] = (np.zeros(most), np.zeros(most))
+    takers[UNUSED] = (np.zeros(most), np.zeros(most))
     best: _Move | None = None
     enough_s = math.inf
     for giver, (loss, loss_variance) in givers.items():
@@ -342,7 +342,7 @@ def _best_move(  # noqa: PLR0917 (what it depends on)
     return best, enough_s
 
 
-def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Numbers, Numbers]:
+def _differences(curve: _Curve, direction: int, settings: ExploreSettings) -> tuple[Numbers, Numbers]:
     """The change of the weighted speedup, and its variance, for 1, 2, ... chunks more (way 1) or less (way -1).
 
     The variance is that of the estimate after a measurement at that size, as predicted now. So uncertainty counts only
@@ -351,7 +351,7 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
     size = curve.size
     if size > len(curve.worth.expected):
         return np.zeros(0), np.zeros(0)
-    if way > 0:
+    if direction > 0:
         sizes = np.arange(size + 1, min(curve.high, math.ceil(size * settings.step)) + 1)
     else:
         sizes = np.arange(size - 1, max(curve.low, math.floor(size / settings.step)) - 1, -1)
@@ -362,13 +362,15 @@ def _differences(curve: _Curve, way: int, settings: ExploreSettings) -> tuple[Nu
     far = math.ceil(settings.far * curve.high)
     # A team need not use all threads of its last core. So a size counts as measured if it is less than a chunk away.
     near_by = np.log1p((curve.chunk - 0.5) / (curve.chunk * np.arange(far, curve.high + 1)))
-    if way > 0 and (distance[far - 1 : curve.high] > near_by).all():  # none of them was measured
+    if direction > 0 and (distance[far - 1 : curve.high] > near_by).all():  # none of them was measured
         error[far - 1 :] = np.hypot(error[far - 1 :], settings.far_error * expected[far - 1 :])
-    here, there = error[size - 1], error[sizes - 1]
+    present_error, errors = error[size - 1], error[sizes - 1]
     alike = np.exp(-np.abs(np.log(sizes / size)) / ALIKE)
-    variance = (there - here) ** 2 + 2 * here * there * (1 - alike)
-    told = variance + (settings.measurement_error * expected[sizes - 1]) ** 2
-    learned = variance * np.divide(variance, told, out=np.zeros_like(told), where=told > 0)
+    variance = (errors - present_error) ** 2 + 2 * present_error * errors * (1 - alike)
+    observed_variance = variance + (settings.measurement_error * expected[sizes - 1]) ** 2
+    learned = variance * np.divide(
+        variance, observed_variance, out=np.zeros_like(observed_variance), where=observed_variance > 0
+    )
     weight = curve.domain.weight
     return weight * (expected[sizes - 1] - expected[size - 1]), weight**2 * learned
 

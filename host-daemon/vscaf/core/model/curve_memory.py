@@ -221,15 +221,15 @@ def _again(before: KnownSize, point: SpeedupPoint, now_s: float) -> KnownSize:
     # The mean error of reports, not this one's. If errors grow with the speedup, low reports would count for more.
     error = before.report_error + ERROR_SHARE * (_error(point) - before.report_error)
     elapsed_s = max(0.0, now_s - before.measured_at_s)
-    off = point.speedup - before.speedup
+    difference = point.speedup - before.speedup
     reported = (point.speedup, point.samples)
-    if abs(off) > CONTRADICTION * math.hypot(error, before.standard_error):
-        same_way = before.doubts * off > 0
-        doubts = (abs(before.doubts) if same_way else 0) + 1
-        doubt_sum = (before.doubt_sum if same_way else 0.0) + point.speedup
+    if abs(difference) > CONTRADICTION * math.hypot(error, before.standard_error):
+        same_direction = before.doubts * difference > 0
+        doubts = (abs(before.doubts) if same_direction else 0) + 1
+        doubt_sum = (before.doubt_sum if same_direction else 0.0) + point.speedup
         return replace(
             before,
-            doubts=doubts if off > 0 else -doubts,
+            doubts=doubts if difference > 0 else -doubts,
             doubt_sum=doubt_sum,
             reported=reported,
             report_error=error,
@@ -240,7 +240,7 @@ def _again(before: KnownSize, point: SpeedupPoint, now_s: float) -> KnownSize:
     most = MOST_REPORTS * error**-2
     return KnownSize(
         point.cpus,
-        before.speedup + new / (old + new) * off,
+        before.speedup + new / (old + new) * difference,
         min(max(old + new, error**-2), most),
         error,
         before.samples + point.samples,

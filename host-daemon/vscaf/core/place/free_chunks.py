@@ -16,108 +16,111 @@ class FreeChunks:
         core_of = topology.core_by_chunk
         for chunk in sorted(free, key=lambda chunk: (chunk in busy, core_of[chunk], chunk), reverse=True):
             self._nodes.setdefault(self._node_of[chunk], {}).setdefault(self._cache_of[chunk], []).append(chunk)
-        self._room = {node: sum(map(len, caches.values())) for node, caches in sorted(self._nodes.items())}
+        self._free_by_node = {node: sum(map(len, caches.values())) for node, caches in sorted(self._nodes.items())}
 
-    def has_room(self, kept: Collection[int], wanted: int) -> bool:
+    def has_free(self, kept: Collection[int], wanted: int) -> bool:
         """Whether the missing chunks are free on the nodes of *kept*."""
-        at = set(map(self._node_of.__getitem__, kept))
-        return sum([self._room.get(node, 0) for node in at]) >= wanted - len(kept)
+        own_nodes = set(map(self._node_of.__getitem__, kept))
+        return sum([self._free_by_node.get(node, 0) for node in own_nodes]) >= wanted - len(kept)
 
     def fill(self, kept: Collection[int], wanted: int, home: frozenset[int]) -> list[int]:
         """*kept* and the missing number of free chunks, which are then no longer free. There must be enough of them.
 
         They are taken from the home nodes, if there are any, then from nodes that it is on. Then from a node that has
-        room for all missing chunks: the nearest one, then the one with the least room. Else from few and near nodes,
+        enough for all missing chunks: the nearest one, then the one with the fewest. Else from few and near nodes,
         chosen greedily.
         """
-        mine = list(kept)
-        if self._topology.cores and mine:
-            self._siblings(mine, wanted, home)
+        partition = list(kept)
+        if self._topology.cores and partition:
+            self._siblings(partition, wanted, home)
         if home:
-            self._fill(mine, wanted, [node for node in self._room if node in home])
-        if len(mine) < wanted:
-            self._fill(mine, wanted, self._room)
-        return mine
+            self._fill(partition, wanted, [node for node in self._free_by_node if node in home])
+        if len(partition) < wanted:
+            self._fill(partition, wanted, self._free_by_node)
+        return partition
 
     def lay(self, wanted: int) -> list[int]:
         """The next *wanted* chunks, in the order of the nodes' numbers."""
-        mine: list[int] = []
-        for node in list(self._room):
-            if len(mine) < wanted:
-                self._take(node, min(wanted - len(mine), self._room[node]), mine)
-        return mine
+        partition: list[int] = []
+        for node in list(self._free_by_node):
+            if len(partition) < wanted:
+                self._take(node, min(wanted - len(partition), self._free_by_node[node]), partition)
+        return partition
 
-    def _siblings(self, mine: list[int], wanted: int, home: frozenset[int]) -> None:
+    def _siblings(self, partition: list[int], wanted: int, home: frozenset[int]) -> None:
         """Takes free chunks of the cores of which it has a part."""
         core_of = self._topology.core_by_chunk
-        cores = {core_of[chunk] for chunk in mine}
+        cores = {core_of[chunk] for chunk in partition}
         for node, caches in self._nodes.items():
             if home and node not in home:
                 continue
             for chunks in caches.values():
                 for chunk in [chunk for chunk in reversed(chunks) if core_of[chunk] in cores]:
-                    if len(mine) < wanted:
+                    if len(partition) < wanted:
                         chunks.remove(chunk)
-                        self._room[node] -= 1
-                        mine.append(chunk)
+                        self._free_by_node[node] -= 1
+                        partition.append(chunk)
 
-    def _fill(self, mine: list[int], wanted: int, nodes: Collection[int]) -> None:
-        room = self._room
-        at = set(map(self._node_of.__getitem__, mine))
-        for node in at if len(at) < 2 else sorted(at, key=lambda node: (-room.get(node, 0), node)):
-            if node in nodes and room.get(node):
-                self._take(node, min(wanted - len(mine), room[node]), mine)
-        while (missing := wanted - len(mine)) > 0:
-            next_node = self._next_node(missing, at, [node for node in nodes if room[node] > 0])
+    def _fill(self, partition: list[int], wanted: int, nodes: Collection[int]) -> None:
+        free = self._free_by_node
+        own_nodes = set(map(self._node_of.__getitem__, partition))
+        for node in own_nodes if len(own_nodes) < 2 else sorted(own_nodes, key=lambda node: (-free.get(node, 0), node)):
+            if node in nodes and free.get(node):
+                self._take(node, min(wanted - len(partition), free[node]), partition)
+        while (missing := wanted - len(partition)) > 0:
+            next_node = self._next_node(missing, own_nodes, [node for node in nodes if free[node] > 0])
             if next_node is None:
                 return
-            self._take(next_node, min(missing, room[next_node]), mine)
-            at.add(next_node)
+            self._take(next_node, min(missing, free[next_node]), partition)
+            own_nodes.add(next_node)
 
-    def _next_node(self, missing: int, at: set[int], nodes: list[int]) -> int | None:
-        """The next node to take chunks from, for a domain that is on the nodes *at*. None: no node has room."""
-        room, distance = self._room, self._topology.distance
-        fitting = [node for node in nodes if room[node] >= missing]
-        if not at and fitting:
-            return min([(room[node], node) for node in fitting])[1]
+    def _next_node(self, missing: int, own_nodes: set[int], nodes: list[int]) -> int | None:
+        """The next node to take chunks from, for a domain that is on the nodes *own_nodes*. None: no node has any."""
+        free, distance = self._free_by_node, self._topology.distance
+        fitting = [node for node in nodes if free[node] >= missing]
+        if not own_nodes and fitting:
+            return min([(free[node], node) for node in fitting])[1]
         if fitting:
-            return min(fitting, key=lambda node: (sum([distance(node, other) for other in at]), room[node], node))
-        # The node with the most room first gives the fewest nodes; among equals, the one with the most room nearby.
-        most = max([room[node] for node in nodes], default=0)
+            return min(
+                fitting,
+                key=lambda node: (sum([distance(node, other) for other in own_nodes]), free[node], node),
+            )
+        # The node with the most free chunks first gives the fewest nodes; among equals, the one with the most nearby.
+        most = max([free[node] for node in nodes], default=0)
         return min(
-            [node for node in nodes if room[node] == most],
+            [node for node in nodes if free[node] == most],
             key=lambda node: (
-                sum([distance(node, other) for other in at]),
-                sum([distance(node, other) * room[other] for other in nodes]),
+                sum([distance(node, other) for other in own_nodes]),
+                sum([distance(node, other) * free[other] for other in nodes]),
                 node,
             ),
             default=None,
         )
 
-    def _take(self, node: int, count: int, mine: list[int]) -> None:
-        """Moves *count* free chunks of a node to *mine*: from its own caches, else from the smallest one with room."""
+    def _take(self, node: int, count: int, partition: list[int]) -> None:
+        """Moves *count* free chunks of a node to *partition*: from its own caches, else from the smallest that fits."""
         if count <= 0:
             return
-        self._room[node] -= count
+        self._free_by_node[node] -= count
         caches = self._nodes[node]
-        if mine and len(caches) > 1:
-            for cache in sorted({self._cache_of[chunk] for chunk in mine if self._node_of[chunk] == node}):
+        if partition and len(caches) > 1:
+            for cache in sorted({self._cache_of[chunk] for chunk in partition if self._node_of[chunk] == node}):
                 if part := min(count, len(caches.get(cache, ()))):
                     count -= part
-                    self._move(caches[cache], part, mine)
+                    self._move(caches[cache], part, partition)
         while count > 0:
             sizes = [(len(chunks), cache) for cache, chunks in caches.items() if chunks]
             fitting = [size for size in sizes if size[0] >= count]
             size, cache = min(fitting) if fitting else max(sizes)
             part = min(count, size)
             count -= part
-            self._move(caches[cache], part, mine)
+            self._move(caches[cache], part, partition)
 
-    def _move(self, chunks: list[int], count: int, mine: list[int]) -> None:
-        """Moves the best *count* chunks of a cache to *mine*: the last ones."""
+    def _move(self, chunks: list[int], count: int, partition: list[int]) -> None:
+        """Moves the best *count* chunks of a cache to *partition*: the last ones."""
         if self._topology.cores:
             self._whole_cores_last(chunks, count)
-        mine += chunks[: -count - 1 : -1]
+        partition += chunks[: -count - 1 : -1]
         del chunks[-count:]
 
     def _whole_cores_last(self, chunks: list[int], count: int) -> None:

@@ -5,7 +5,7 @@ Needed only if held partitions overlap or cut through a chunk, as they may at st
 
 from collections.abc import Collection, Mapping
 
-_NOBODY = ("", 0)
+_UNOWNED = ("", 0)
 
 MOST_CELLS = 2000
 """The most groups times chunks. With more, the search would delay the loop."""
@@ -18,7 +18,7 @@ def improve(
 
     overlap: for each group, the pCPUs that it holds of each chunk, without chunks of which it holds none. wanted: how
     many chunks it should have. Among the best assignments, as many groups as possible keep at least one chunk. This is
-    a transport problem: chunks to slots (the first chunk of a group, its further ones, or nobody). An assignment is
+    a transport problem: chunks to slots (the first chunk of a group, its further ones, or none). An assignment is
     optimal if no cycle of slots gains by handing one chunk each to the next (Klein's cycle cancelling). Every cancelled
     cycle gains at least one unit, so it ends. If groups times chunks are more than MOST_CELLS, this would take seconds,
     and *kept* is returned.
@@ -28,18 +28,18 @@ def improve(
         return {group: frozenset(kept[group]) for group in sorted(overlap)}
     # One more pCPU outweighs any number of first chunks.
     weight = len(overlap) + 1
-    slots = [_NOBODY]
-    capacity = {_NOBODY: len(chunks)}
-    values = {_NOBODY: [0] * len(chunks)}
+    slots = [_UNOWNED]
+    capacity = {_UNOWNED: len(chunks)}
+    values = {_UNOWNED: [0] * len(chunks)}
     for group in sorted(overlap):
-        for rank, room, bonus in ((0, min(1, wanted[group]), 1), (1, wanted[group] - 1, 0)):
-            if room > 0:
+        for rank, size, bonus in ((0, min(1, wanted[group]), 1), (1, wanted[group] - 1, 0)):
+            if size > 0:
                 slots.append((group, rank))
-                capacity[group, rank] = room
+                capacity[group, rank] = size
                 counts = [overlap[group].get(chunk, 0) for chunk in chunks]
                 values[group, rank] = [weight * count + bonus if count else 0 for count in counts]
     # Empty places are filled with blank chunks of no value, so that every move is a cycle.
-    owner: list[tuple[str, int]] = [_NOBODY] * len(chunks)
+    owner: list[tuple[str, int]] = [_UNOWNED] * len(chunks)
     place_of = {chunk: place for place, chunk in enumerate(chunks)}
     for group in sorted(kept):
         for rank, chunk in enumerate(sorted(kept[group])):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from vscaf.core.place.free_chunks import FreeChunks
-from vscaf.core.place.numa_swaps import MOST_CHUNKS, Party, swap_for_locality
+from vscaf.core.place.numa_swaps import MOST_CHUNKS, Participant, swap_for_locality
 from vscaf.core.place.overlaps import improve
 from vscaf.core.place.topology import Topology
 
@@ -63,8 +63,8 @@ def place(
     partitions.update({name: held[name] for name in claims.staying})
     if groups:
         _keep(topology, groups)
-        for name, mine in _grow(topology, claims).items():
-            partitions[name] = frozenset().union(*[topology.chunks[chunk] for chunk in mine])
+        for name, chunks in _grow(topology, claims).items():
+            partitions[name] = frozenset().union(*[topology.chunks[chunk] for chunk in chunks])
     if sharers := [name for name in allocations if name in sharing and allocations[name] > 0]:
         partitions.update(dict.fromkeys(sharers, partitions[min(sharers)]))
     return partitions
@@ -100,13 +100,13 @@ def _claims(
             leaving.update(_overlap(topology, [held.get(name, _NOTHING)]))
         if cpus <= 0 or name in sharing:
             continue
-        mine, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
-        if len(mine) >= pool and mine >= topology.cpus:
+        own, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
+        if len(own) >= pool and own >= topology.cpus:
             changing.append(_Group(name, wanted, {}, homes.get(name, _NOTHING)))
             continue
-        touched = topology.whole_chunks(mine)
+        touched = topology.whole_chunks(own)
         if touched is None:
-            changing.append(_Group(name, wanted, _overlap(topology, [mine]), homes.get(name, _NOTHING)))
+            changing.append(_Group(name, wanted, _overlap(topology, [own]), homes.get(name, _NOTHING)))
         elif len(touched) == wanted:
             staying[name] = touched
         else:
@@ -117,8 +117,8 @@ def _claims(
         changing.append(_Group(sharers[0], 1, overlap, home))
     everything = [*staying.values(), *[group.held for group in changing]]
     if len(set[int]().union(*everything)) < sum(map(len, everything)):
-        count = Counter(chunk for mine in everything for chunk in mine)
-        for name in [name for name, mine in staying.items() if any(count[chunk] > 1 for chunk in mine)]:
+        count = Counter(chunk for own in everything for chunk in own)
+        for name in [name for name, own in staying.items() if any(count[chunk] > 1 for chunk in own)]:
             overlap = dict.fromkeys(staying.pop(name), chunk)
             changing.append(_Group(name, len(overlap), overlap, homes.get(name, _NOTHING)))
     changing.sort(key=lambda group: group.name)
@@ -128,9 +128,9 @@ def _claims(
 def _overlap(topology: Topology, members: Iterable[frozenset[int]]) -> Mapping[int, int]:
     """How many pCPUs of each chunk the members hold. Members that hold the whole pool are left out."""
     counts: Counter[int] = Counter()
-    for mine in members:
-        if mine and not mine >= topology.cpus:
-            counts.update([topology.chunk_of[cpu] for cpu in mine if cpu in topology.chunk_of])
+    for cpus in members:
+        if cpus and not cpus >= topology.cpus:
+            counts.update([topology.chunk_of[cpu] for cpu in cpus if cpu in topology.chunk_of])
     return counts
 
 
@@ -164,17 +164,17 @@ def _best(
 ) -> list[int]:
     """The best of these held chunks for the group to keep: at most as many as it should have."""
     nodes, caches, cores, held = topology.node_by_chunk, topology.cache_by_chunk, topology.core_by_chunk, group.held
-    mine = sorted(chunks)
+    candidates = sorted(chunks)
     if (
         claims
         or topology.cores
-        or len(set(map(caches.__getitem__, mine))) > 1
-        or len(set(map(nodes.__getitem__, mine))) > 1
+        or len(set(map(caches.__getitem__, candidates))) > 1
+        or len(set(map(nodes.__getitem__, candidates))) > 1
         or len(set(held.values())) > 1
     ):
-        rank = _node_ranks(Counter(map(nodes.__getitem__, mine)), group, pressure)
-        in_cache = Counter(map(caches.__getitem__, mine))
-        mine.sort(
+        rank = _node_ranks(Counter(map(nodes.__getitem__, candidates)), group, pressure)
+        in_cache = Counter(map(caches.__getitem__, candidates))
+        candidates.sort(
             key=lambda chunk: (
                 -held[chunk],
                 claims.get(chunk, 0),
@@ -184,7 +184,7 @@ def _best(
                 cores[chunk],
             )
         )
-    return mine[: group.wanted]
+    return candidates[: group.wanted]
 
 
 def _node_ranks(on_node: Mapping[int, int], group: _Group, pressure: Mapping[int, int]) -> dict[int, int]:
@@ -241,7 +241,7 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
     free = set(range(len(topology.chunks))).difference(*claims.staying.values(), *owned.values())
     busy = claims.leaving.union(*[group.held for group in groups])
     free_chunks = FreeChunks(topology, free, busy)
-    in_place = {group.name for group in growing if free_chunks.has_room(owned[group.name], group.wanted)}
+    in_place = {group.name for group in growing if free_chunks.has_free(owned[group.name], group.wanted)}
     growing.sort(key=lambda group: (group.name not in in_place, len(owned[group.name]) - group.wanted, group.name))
     empty_pool = not claims.staying and not any(owned.values()) and not any(group.home for group in groups)
     for group in growing:
@@ -255,9 +255,9 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
     split = [group.name for group in growing if len(set(map(node_of, owned[group.name]))) > 1]
     if not split or len(free) + sum(map(len, owned.values())) > MOST_CHUNKS:
         return owned
-    parties = {group.name: Party(group.held, group.home, set(owned[group.name])) for group in groups}
-    swap_for_locality(topology, parties, split, free.difference(*owned.values()))
-    return {name: party.owned for name, party in parties.items()}
+    participants = {group.name: Participant(group.held, group.home, set(owned[group.name])) for group in groups}
+    swap_for_locality(topology, participants, split, free.difference(*owned.values()))
+    return {name: participant.owned for name, participant in participants.items()}
 
 
 def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collection[int]]) -> tuple[int, int]:
@@ -266,9 +266,9 @@ def _spread(topology: Topology, groups: list[_Group], owned: Mapping[str, Collec
     excess = []
     for group in groups:
         least = 0
-        room = 0
-        while room < group.wanted:
-            room += sizes[least]
+        total = 0
+        while total < group.wanted:
+            total += sizes[least]
             least += 1
         excess.append(len({topology.node_by_chunk[chunk] for chunk in owned[group.name]}) - least)
     return max(excess), sum(excess)

@@ -116,18 +116,18 @@ def worth(pins: Mapping[int, int], guest: GuestTopology | None, layout: HostLayo
     siblings that share a core; then, negative, the number of other pairs that share a core."""
     local = 0
     for vcpus, nodes in guest.cells if guest is not None else ():
-        there = [layout.core(pins[vcpu])[0] for vcpu in vcpus if vcpu in pins]
-        local += max((there.count(node) for node in set(there) if not nodes or node in nodes), default=0)
+        vcpu_nodes = [layout.core(pins[vcpu])[0] for vcpu in vcpus if vcpu in pins]
+        local += max((vcpu_nodes.count(node) for node in set(vcpu_nodes) if not nodes or node in nodes), default=0)
     together = apart = 0
     by_core: dict[Core, list[int]] = {}
     for vcpu, cpu in pins.items():
         by_core.setdefault(layout.core(cpu), []).append(vcpu)
     threads = guest.threads if guest is not None else 1
-    for here in by_core.values():
-        cores = [vcpu // threads for vcpu in here]
+    for core_vcpus in by_core.values():
+        cores = [vcpu // threads for vcpu in core_vcpus]
         siblings = sum(cores.count(core) * (cores.count(core) - 1) // 2 for core in set(cores))
         together += siblings
-        apart += len(here) * (len(here) - 1) // 2 - siblings
+        apart += len(core_vcpus) * (len(core_vcpus) - 1) // 2 - siblings
     return local, together, -apart
 
 
@@ -166,15 +166,15 @@ class _Match:
 
     def homes(self) -> list[tuple[frozenset[int], int]]:
         """A node for the awake vCPUs of each cell, if any is allowed: so that most fit, then so that most stay."""
-        room: dict[int, int] = {}
+        free_by_node: dict[int, int] = {}
         for core, cpus in self.free.items():
-            room[core[0]] = room.get(core[0], 0) + len(cpus)
+            free_by_node[core[0]] = free_by_node.get(core[0], 0) + len(cpus)
         cells = []
         for vcpus, nodes in self.cells:
-            here = vcpus.intersection(self.awake)
-            if here and (allowed := [node for node in sorted(room) if not nodes or node in nodes]):
-                stay = {node: sum(self.was.get(vcpu, (None, 0))[0] == node for vcpu in here) for node in allowed}
-                cells.append((here, stay))
+            awake_vcpus = vcpus.intersection(self.awake)
+            if awake_vcpus and (allowed := [node for node in sorted(free_by_node) if not nodes or node in nodes]):
+                stay = {node: sum(self.was.get(vcpu, (None, 0))[0] == node for vcpu in awake_vcpus) for node in allowed}
+                cells.append((awake_vcpus, stay))
         cells.sort(key=lambda cell: (-len(cell[0]), min(cell[0])))
         best: tuple[tuple[int, int], list[int]] = ((-1, -1), [])
         tries = MOST_TRIES
@@ -193,11 +193,13 @@ class _Match:
                 best = (gained, chosen)
                 return
             vcpus, stay = rest[0]
-            for node in sorted(stay, key=lambda node: (-min(room[node], len(vcpus)), -stay[node], -room[node], node)):
-                taken = min(room[node], len(vcpus))
-                room[node] -= taken
+            for node in sorted(
+                stay, key=lambda node: (-min(free_by_node[node], len(vcpus)), -stay[node], -free_by_node[node], node)
+            ):
+                taken = min(free_by_node[node], len(vcpus))
+                free_by_node[node] -= taken
                 search([*chosen, node], (gained[0] + taken, gained[1] + stay[node]))
-                room[node] += taken
+                free_by_node[node] += taken
 
         if cells:
             search([], (0, 0))
@@ -212,7 +214,11 @@ class _Match:
         by_core: dict[int, list[int]] = {}
         for vcpu in sorted(vcpus):
             by_core.setdefault(vcpu // self.threads, []).append(vcpu)
-        parts = [mine[first : first + widest] for mine in by_core.values() for first in range(0, len(mine), widest)]
+        parts = [
+            core_vcpus[first : first + widest]
+            for core_vcpus in by_core.values()
+            for first in range(0, len(core_vcpus), widest)
+        ]
         parts.sort(key=lambda part: (-len(part), -sum(vcpu in self.was for vcpu in part), part[0]))
         cut = []
         for part in parts:
@@ -231,21 +237,21 @@ class _Match:
                 cut.append(part)
         for part in cut:  # no core has room for all of it
             left = part
-            while left and (room := [core for core in cores if self.free[core]]):
-                most = max(room, key=lambda core: (len(self.free[core]), -self.used[core], -core[0], -core[1]))
+            while left and (free_cores := [core for core in cores if self.free[core]]):
+                most = max(free_cores, key=lambda core: (len(self.free[core]), -self.used[core], -core[0], -core[1]))
                 left = self.put(left, most)
 
     def put(self, part: list[int], core: Core) -> list[int]:
         """Pins as many of *part* as *core* has room for, those that were there first. Returns the rest."""
         free = self.free[core]
         order = sorted(part, key=lambda vcpu: (self.before.get(vcpu) not in free, vcpu))
-        there, left = order[: len(free)], order[len(free) :]
-        self.used[core] += len(there)
-        for vcpu in there:
+        fitting, left = order[: len(free)], order[len(free) :]
+        self.used[core] += len(fitting)
+        for vcpu in fitting:
             if self.before.get(vcpu) in free:
                 self.pins[vcpu] = self.before[vcpu]
                 free.remove(self.before[vcpu])
-        for vcpu in there:
+        for vcpu in fitting:
             if vcpu not in self.pins:
                 self.pins[vcpu] = free.pop(0)
         return left

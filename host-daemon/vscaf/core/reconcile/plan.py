@@ -100,7 +100,7 @@ class _Planner:
         order = self.order()
         while order is None:
             # Parking one domain of the circle ends that circle. Each domain is parked at most once, so the loop ends.
-            self.park(self.in_circle())
+            self.park(self.in_cycle())
             order = self.order()
         shrinks = tuple(
             Shrink(name, self.between[name], self.target[name])
@@ -128,9 +128,9 @@ class _Planner:
             self.between[name] = place
             between.add(name, place)
         for name in unsettled:
-            mine = [cpu for cpu in self.held[name] if between.free_for(name, cpu)]
-            if mine:
-                self.between[name] = frozenset({min(mine)})
+            own = [cpu for cpu in self.held[name] if between.free_for(name, cpu)]
+            if own:
+                self.between[name] = frozenset({min(own)})
             else:
                 self.park(name)
             between.add(name, self.between[name])
@@ -156,11 +156,11 @@ class _Planner:
         for name in self.names:
             for cpu in self.target[name]:
                 wanted_by.setdefault(cpu, []).append(name)
-        for other in waiting:
-            for cpu in self.between[other]:
+        for blocker in waiting:
+            for cpu in self.between[blocker]:
                 for name in wanted_by.get(cpu, ()):
-                    if name != other and not (name in self.sharing and other in self.sharing):
-                        found.setdefault(name, set()).add(other)
+                    if name != blocker and not (name in self.sharing and blocker in self.sharing):
+                        found.setdefault(name, set()).add(blocker)
         return found
 
     def order(self) -> list[str] | None:
@@ -176,17 +176,17 @@ class _Planner:
             left = [name for name in left if name not in done]
         return list(done)
 
-    def in_circle(self) -> str:
+    def in_cycle(self) -> str:
         """The first domain, by name, of a circle of blockers."""
         blockers = self.blockers()
         # Remove all domains that are not blocked. Each remaining one is in a circle or blocked by one: walk into it.
         left = set(self.names)
         while free := {name for name in left if left.isdisjoint(blockers.get(name, ()))}:
             left -= free
-        walk = [min(left)]
-        while (step := min(left & blockers[walk[-1]])) not in walk:
-            walk.append(step)
-        return min(walk[walk.index(step) :])
+        path = [min(left)]
+        while (step := min(left & blockers[path[-1]])) not in path:
+            path.append(step)
+        return min(path[path.index(step) :])
 
     def needs(self, growing: list[str]) -> dict[str, frozenset[int]]:
         """The part of each domain's target that others hold at the start or in between, except where they may overlap.
@@ -195,12 +195,12 @@ class _Planner:
         """
         used: dict[bool, list[frozenset[int]]] = {True: [], False: []}
         for name in self.names:
-            mine = self.held[name]
+            held = self.held[name]
             if name in self.overlapping:
-                mine -= self.between[name]
+                held -= self.between[name]
             elif name in self.waiting:
-                mine |= self.between[name]
-            used[name in self.sharing].append(mine)
+                held |= self.between[name]
+            used[name in self.sharing].append(held)
         by_others = frozenset[int]().union(*used[False])
         by_anyone = by_others.union(*used[True])
         return {

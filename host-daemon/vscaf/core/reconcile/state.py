@@ -117,7 +117,7 @@ class TransitionState:
     """vscaf has once moved its threads to some partition. Until then they are where they were found."""
     found_at_s: float = float("-inf")
     """When it was found there."""
-    overstays_since_s: float | None = None
+    overdue_since_s: float | None = None
     """Since when it has claimed pCPUs that are not in its goal."""
 
     @property
@@ -187,8 +187,8 @@ def on_found_meant_to_rest(transition: TransitionState) -> TransitionState:
     """
     assert transition.affinity is not None  # it was read just now
     pins = transition.affinity.vcpus.values()
-    astray = frozenset[int]().union(*(cpus for cpus in pins if cpus != transition.treatment.rest_area))
-    return replace(transition, claim=astray, resting=not astray, meant_to_rest=True)
+    claim = frozenset[int]().union(*(cpus for cpus in pins if cpus != transition.treatment.rest_area))
+    return replace(transition, claim=claim, resting=not claim, meant_to_rest=True)
 
 
 def on_done(transition: TransitionState, call: Apply | Resize) -> TransitionState:
@@ -273,8 +273,8 @@ def on_read(transition: TransitionState, vcpus: int, affinity: Affinity) -> Tran
     """
     at_rest = transition.resting or transition.meant_to_rest
     if transition.known_suspended:
-        astray = affinity.reach & transition.latent_claim if at_rest else affinity.reach
-        claim, latent = transition.claim, astray - transition.claim
+        reach = affinity.reach & transition.latent_claim if at_rest else affinity.reach
+        claim, latent = transition.claim, reach - transition.claim
     else:
         claim, latent = affinity.reach & transition.claim if at_rest else affinity.reach, frozenset[int]()
     came_about = vcpus == transition.vcpus_refused or vcpus != transition.vcpus

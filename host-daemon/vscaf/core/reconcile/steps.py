@@ -57,7 +57,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Announcement:
     """Send the guest its size. This takes no time and cannot fail: a guest that does not receive it is contained."""
 
     domain: str
@@ -74,7 +74,7 @@ class Steps:
     next_steps.
     """
 
-    tells: tuple[Tell, ...]
+    announcements: tuple[Announcement, ...]
     calls: tuple[Action, ...]
     transitions: Mapping[str, TransitionState]
     states: Mapping[str, State]
@@ -146,29 +146,29 @@ class _Stepper:
         self.sharing = sharing
         self.now_s = now_s
         self.timing = timing
-        self.tells: list[Tell] = []
+        self.announcements: list[Announcement] = []
         self.calls: list[Action] = []
         self.states: dict[str, State] = {}
         self.waits: dict[str, tuple[str, ...]] = {}
         self.again_at_s = float("inf")
-        self.begun = 0
-        """How many tells, calls and times to ask again there were so far."""
-        self.goals = self.without_the_late(goals)
+        self.begun_count = 0
+        """How many announcements, calls and times to ask again there were so far."""
+        self.goals = self.without_overdue(goals)
         target = {name: goal.partition for name, goal in self.goals.items()}
-        self.way = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
+        self.transition_plan = plan({name: one.claim for name, one in self.now.items()}, target, sharing)
 
-    def without_the_late(self, goals: Mapping[str, Goal]) -> Mapping[str, Goal]:
+    def without_overdue(self, goals: Mapping[str, Goal]) -> Mapping[str, Goal]:
         """The goals, without the pCPUs that another domain still claims long after it should have left them."""
         late: set[int] = set()
         for name, transition in self.now.items():
             goal = goals[name]
-            since_s = transition.overstays_since_s
+            since_s = transition.overdue_since_s
             if transition.claim is goal.partition or transition.claim <= goal.partition:
                 since_s = None
             elif since_s is None:
                 since_s = self.now_s
-            if since_s != transition.overstays_since_s:
-                self.now[name] = replace(transition, overstays_since_s=since_s)
+            if since_s != transition.overdue_since_s:
+                self.now[name] = replace(transition, overdue_since_s=since_s)
             if since_s is not None and transition.placed and self.now_s >= self.late_at_s(since_s):
                 late |= transition.claim - goal.partition
         if not late:
@@ -185,20 +185,20 @@ class _Stepper:
         return since_s + 2.0 * self.timing.deadline_s
 
     def steps(self, memos: Mapping[str, StepMemo]) -> Steps:
-        keeps = {shrink.domain: shrink.keep for shrink in self.way.shrinks}
-        grows = [grow.domain for grow in self.way.grows]
+        keeps = {shrink.domain: shrink.keep for shrink in self.transition_plan.shrinks}
+        grows = [grow.domain for grow in self.transition_plan.grows]
         growing = set(grows)
         kept: dict[str, StepMemo] = {}
         for name in sorted(self.now):
             transition, goal = self.now[name], self.goals[name]
-            known, begun = memos.get(name), self.begun
+            known, begun_before = memos.get(name), self.begun_count
             if known is not None and known.transition is transition and known.goal is goal:
                 self.states[name], kept[name] = known.state, known
                 continue
             if transition.affinity is None or transition.vcpus != len(transition.affinity.vcpus):
                 self.look(name)
             elif goal.suspended:
-                self.freeze(name)
+                self.suspend(name)
             elif not goal.partition:
                 self.rest(name)
             elif transition.moving_to == goal.partition:
@@ -209,17 +209,19 @@ class _Stepper:
                 self.settle(name)
             # The steps so far depend only on the domain itself. As long as it claims exactly its partition, no other
             # domain affects it.
-            there = transition.claim == goal.partition
-            if there and self.begun == begun and self.now[name] is transition:
+            in_place = transition.claim == goal.partition
+            if in_place and self.begun_count == begun_before and self.now[name] is transition:
                 kept[name] = StepMemo(transition, goal, self.states[name])
         for name in grows:
             if name not in self.states:
                 self.grow(name)
         for name, state in self.states.items():
-            self.forgive(name, state)
-        return Steps(tuple(self.tells), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, kept)
+            self.reset_failures(name, state)
+        return Steps(
+            tuple(self.announcements), tuple(self.calls), self.now, self.states, self.waits, self.again_at_s, kept
+        )
 
-    def forgive(self, name: str, state: State) -> None:
+    def reset_failures(self, name: str, state: State) -> None:
         """Forgets failures once there is nothing to try again. A successful look is not enough for that."""
         transition = self.now[name]
         idle = not transition.moving and self.now_s >= transition.retry_at_s
@@ -231,7 +233,7 @@ class _Stepper:
         self.states[name] = State.UNKNOWN
         self.begin(Look(name))
 
-    def freeze(self, name: str) -> None:
+    def suspend(self, name: str) -> None:
         """Suspends it. The guest is not asked, because it needs to do nothing. If the suspend fails, it rests."""
         transition = self.staying(name)
         if transition.known_suspended:
@@ -242,7 +244,7 @@ class _Stepper:
         self.begin(Suspend(name, transition.suspended_by_us))
         self.states[name] = State.SHRINKING
 
-    def wake(self, name: str) -> None:
+    def resume(self, name: str) -> None:
         """Sets the pins to the partition that it claims, then resumes it. A suspended guest is told nothing."""
         self.states[name] = State.GROWING
         transition, partition = self.now[name], self.goals[name].partition
@@ -258,7 +260,7 @@ class _Stepper:
         self.states[name] = State.RESTING if transition.resting else State.SHRINKING
         if transition.suspended_by_us:
             self.states[name] = State.GROWING
-        self.tell(name, 0)
+        self.announce(name, 0)
         transition = self.staying(name)
         treatment = transition.treatment
         assert transition.affinity is not None  # as steps() has seen
@@ -279,7 +281,7 @@ class _Stepper:
         if transition.leaving_since_s is None:
             transition = self.now[name] = replace(transition, leaving_since_s=self.now_s)
         # If it moves on the way, it may keep more pCPUs than it has now. It is told the larger size when it is there.
-        self.tell(name, min(len(keep), len(transition.claim)))
+        self.announce(name, min(len(keep), len(transition.claim)))
         transition = self.now[name]
         assert transition.leaving_since_s is not None  # set above
         deadline_s = transition.leaving_since_s + self.timing.deadline_s
@@ -298,7 +300,7 @@ class _Stepper:
         if holders := self.holders(name, partition - self.now[name].claim):
             self.waits[name] = holders
             for holder in holders:
-                since_s = self.now[holder].overstays_since_s
+                since_s = self.now[holder].overdue_since_s
                 if since_s is not None and self.now_s < self.late_at_s(since_s):
                     self.again(self.late_at_s(since_s))
             return
@@ -335,9 +337,9 @@ class _Stepper:
         """Fits guest, pins and vCPUs to its partition, which is exactly what it claims."""
         goal = self.goals[name]
         if self.staying(name).suspended_by_us:
-            self.wake(name)
+            self.resume(name)
             return
-        self.tell(name, len(goal.partition))
+        self.announce(name, len(goal.partition))
         transition = self.now[name]
         affinity = transition.affinity
         assert affinity is not None  # as steps() has seen
@@ -362,14 +364,14 @@ class _Stepper:
     def resize(self, name: str) -> None:
         """Plugs vCPUs up to the size of the partition. Unplugs vCPUs that were not used for long, if that works."""
         transition = self.now[name]
-        room = len(self.goals[name].partition)
-        wanted = min(room, transition.vcpus_maximum)
+        size = len(self.goals[name].partition)
+        wanted = min(size, transition.vcpus_maximum)
         if transition.vcpus < wanted:
             self.used(name)
             if wanted != transition.vcpus_refused:
                 self.begin(Resize(name, wanted))
             return
-        fewest = max(room, transition.treatment.vcpus_found)
+        fewest = max(size, transition.treatment.vcpus_found)
         if not transition.treatment.unplug or transition.vcpus <= fewest:
             self.used(name)
             return
@@ -383,7 +385,7 @@ class _Stepper:
         elif fewest != transition.vcpus_refused:
             self.begin(Resize(name, fewest))
 
-    def tell(self, name: str, cpus: int) -> None:
+    def announce(self, name: str, cpus: int) -> None:
         """Tells the guest its size if it is new, or if the guest has not confirmed it for resend_s."""
         transition, goal = self.now[name], self.goals[name]
         announced = AnnouncedSize(cpus, goal.limit, goal.competition)
@@ -399,8 +401,8 @@ class _Stepper:
         if again and self.now_s < transition.sent_at_s + self.timing.resend_s:
             self.again(transition.sent_at_s + self.timing.resend_s)
             return
-        self.begun += 1
-        self.tells.append(Tell(name, announced, again))
+        self.begun_count += 1
+        self.announcements.append(Announcement(name, announced, again))
         if transition.answers:
             self.again(self.now_s + self.timing.resend_s)
         announced_at_s = transition.announced_at_s if again else self.now_s
@@ -448,11 +450,11 @@ class _Stepper:
             if other != name
             and not cpus.isdisjoint(self.now[other].claim)
             and not {name, other} <= self.sharing
-            and other not in self.way.overlapping
-            and not self.astray(other)
+            and other not in self.transition_plan.overlapping
+            and not self.placement_overdue(other)
         )
 
-    def astray(self, name: str) -> bool:
+    def placement_overdue(self, name: str) -> bool:
         """Whether it is still where it was found, although there was time to move it."""
         transition = self.now[name]
         if transition.placed:
@@ -471,7 +473,7 @@ class _Stepper:
         if self.now_s < transition.retry_at_s:
             self.again(transition.retry_at_s)
             return
-        self.begun += 1
+        self.begun_count += 1
         self.calls.append(call)
         transition = replace(transition, moving=True)
         if isinstance(call, Apply):
@@ -490,5 +492,5 @@ class _Stepper:
         self.now[call.domain] = transition
 
     def again(self, at_s: float) -> None:
-        self.begun += 1
+        self.begun_count += 1
         self.again_at_s = min(self.again_at_s, at_s)

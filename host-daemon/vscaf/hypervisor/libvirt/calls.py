@@ -25,15 +25,15 @@ class GivenUp(HypervisorUnreachable):
 class Call:
     """One blocking call. Its caller may give it up. Its thread may be stuck for ever."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
         self.begun_s = time.monotonic()
         self.given_up = False
 
     def proceed(self) -> None:
         """Raises GivenUp if the call was given up. Must be called right before each step that changes something."""
         if self.given_up:
-            raise GivenUp(f"libvirt took too long to {self.what}: the call was given up; look at libvirtd's log")
+            raise GivenUp(f"libvirt took too long to {self.operation}: the call was given up; look at libvirtd's log")
 
 
 def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
@@ -63,10 +63,11 @@ def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
             loop.call_soon_threadsafe(settle, result, failure)
 
     try:
-        threading.Thread(target=run, name=f"libvirt {call.what}", daemon=True).start()
+        threading.Thread(target=run, name=f"libvirt {call.operation}", daemon=True).start()
     except RuntimeError as error:
         raise HypervisorUnreachable(
-            f"no thread to {call.what} in ({error}): raise the limit of processes and threads (TasksMax, ulimit -u)"
+            f"no thread to {call.operation} in ({error}): "
+            "raise the limit of processes and threads (TasksMax, ulimit -u)"
         ) from error
     return future
 
@@ -89,7 +90,7 @@ class Line:
         """Whether a call that was given up has not returned yet."""
         return self._stuck is not None and not self._stuck.done()
 
-    async def run(self, what: str, work: Callable[[Call], T], timeout_s: float) -> T:
+    async def run(self, operation: str, work: Callable[[Call], T], timeout_s: float) -> T:
         """The result of *work*, run after the earlier calls.
 
         HypervisorUnreachable after *timeout_s*, or at once while a call is stuck.
@@ -102,7 +103,7 @@ class Line:
             raise self._still_waiting() from error
         try:
             self._refuse_while_stuck()
-            return await self._run(Call(what), work, timeout_s)
+            return await self._run(Call(operation), work, timeout_s)
         finally:
             self._free.release()
 
@@ -121,7 +122,7 @@ class Line:
         return future.result()
 
     def _came_back(self, call: Call) -> None:
-        log.info("%s: the call to %s returned after %.1f s", self.name, call.what, time.monotonic() - call.begun_s)
+        log.info("%s: the call to %s returned after %.1f s", self.name, call.operation, time.monotonic() - call.begun_s)
         self._on_late()
 
     def _refuse_while_stuck(self) -> None:
@@ -132,6 +133,6 @@ class Line:
         call = self._under_way
         age = f", begun {time.monotonic() - call.begun_s:.1f} s ago" if call is not None else ""
         return HypervisorUnreachable(
-            f"{self.name}: still waiting for libvirt ({call.what if call else 'a call'}{age}): "
+            f"{self.name}: still waiting for libvirt ({call.operation if call else 'a call'}{age}): "
             "its QEMU or libvirtd hangs: look at `virsh domcontrol` and libvirtd's log"
         )

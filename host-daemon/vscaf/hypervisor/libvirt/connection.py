@@ -119,18 +119,20 @@ class Connections:
 
     def translated(self, error: libvirt.libvirtError, subject: str) -> HypervisorError:
         """The vscaf error for libvirt's *error* about *subject*. Only its code decides."""
-        code, words = error.get_error_code(), error.get_error_message() or str(error)
+        code, message = error.get_error_code(), error.get_error_message() or str(error)
         if code == libvirt.VIR_ERR_NO_DOMAIN:
-            return DomainGone(f"{subject}: {words}")
+            return DomainGone(f"{subject}: {message}")
         if code in NOT_PERMITTED:
-            return NotSupported(f"{subject}: {words}: vscaf needs a connection that may write to libvirt at {self.uri}")
+            return NotSupported(
+                f"{subject}: {message}: vscaf needs a connection that may write to libvirt at {self.uri}"
+            )
         if code in NOT_SUPPORTED:
-            return NotSupported(f"{subject}: {words}")
+            return NotSupported(f"{subject}: {message}")
         if code in UNREACHABLE or self._events is None or not self._events.isAlive():
             return HypervisorUnreachable(
-                f"{subject}: libvirt at {self.uri}: {words}: check that libvirtd runs and that you may use it"
+                f"{subject}: libvirt at {self.uri}: {message}: check that libvirtd runs and that you may use it"
             )
-        return HypervisorError(f"{subject}: {words}")
+        return HypervisorError(f"{subject}: {message}")
 
     def _take(self, call: Call) -> Any:
         """An idle connection. None: the caller may open one more."""

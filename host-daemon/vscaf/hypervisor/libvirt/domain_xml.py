@@ -56,7 +56,7 @@ def parse_description(xml: str) -> Description:
         except BadRules as error:
             rules_error = str(error)
         vcpu = root.find("./vcpu")
-        each = root.findall("./vcpus/vcpu")
+        vcpu_elements = root.findall("./vcpus/vcpu")
         pins = {
             int(pin.attrib["iothread"]): parse_cpu_list(pin.attrib["cpuset"])
             for pin in root.iterfind("./cputune/iothreadpin")
@@ -73,7 +73,9 @@ def parse_description(xml: str) -> Description:
                     for memory in root.iterfind(f"./numatune/{path}")
                 )
             ),
-            enabled=frozenset(int(one.attrib["id"]) for one in each if one.get("enabled") == "yes") if each else None,
+            enabled=frozenset(int(one.attrib["id"]) for one in vcpu_elements if one.get("enabled") == "yes")
+            if vcpu_elements
+            else None,
             vcpu_pins={
                 int(pin.attrib["vcpu"]): parse_cpu_list(pin.attrib["cpuset"])
                 for pin in root.iterfind("./cputune/vcpupin")
@@ -85,7 +87,7 @@ def parse_description(xml: str) -> Description:
             topology=_topology(root),
             enabled_order={
                 int(one.attrib["id"]): int(one.attrib["order"])
-                for one in each
+                for one in vcpu_elements
                 if one.get("enabled") == "yes" and "order" in one.attrib
             },
         )

@@ -68,7 +68,7 @@ class LibvirtHost:
         self._reading: dict[DomainKey, asyncio.Task[None]] = {}
         self._capabilities: tuple[frozenset[int], HostCpus] | None = None
         self._slots = MonitorSlots()
-        self._told_of_tuning = False
+        self._reports_tuning = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
@@ -199,14 +199,14 @@ class LibvirtHost:
     async def _pin(
         self,
         key: DomainKey,
-        what: str,
+        operation: str,
         pins: Mapping[int, frozenset[int]],
         apply: Callable[[Any, int, tuple[bool, ...]], object],
     ) -> None:
         def pin(domain: Any, call: Call) -> None:
             set_pins(domain, call, pins, apply)
 
-        await self._on_domain(key, what, pin, acts=True)
+        await self._on_domain(key, operation, pin, acts=True)
 
     async def _list(self) -> tuple[Row, ...]:
         """The listing that asks every QEMU. If it hangs or takes long: the one that asks no QEMU."""
@@ -325,20 +325,20 @@ class LibvirtHost:
             rules_error=described.rules_error,
         )
 
-    async def _on_host(self, what: str, work: Callable[[Any], T]) -> T:
+    async def _on_host(self, operation: str, work: Callable[[Any], T]) -> T:
         def do(call: Call) -> T:
             with self._connections.connection(call) as connection:
                 return work(connection)
 
         try:
-            return await self._host_line.run(what, do, self._call_timeout_s)
+            return await self._host_line.run(operation, do, self._call_timeout_s)
         except libvirt.libvirtError as error:
-            raise self._connections.translated(error, what) from error
+            raise self._connections.translated(error, operation) from error
 
     async def _on_domain(
         self,
         key: DomainKey,
-        what: str,
+        operation: str,
         work: Callable[[Any, Call], T],
         *,
         acts: bool = False,
@@ -373,16 +373,16 @@ class LibvirtHost:
         if line is None:
             line = self._lines[key] = Line(subject, lambda: self._on_tuned(key))
         try:
-            return await line.run(what, do, max(timeout_s, self._call_timeout_s))
+            return await line.run(operation, do, max(timeout_s, self._call_timeout_s))
         except libvirt.libvirtError as error:
             raise self._connections.translated(error, subject) from error
 
     def _register(self, connection: Any) -> None:
         complete = register_domain_events(connection, self._domain_changed, self._domain_tuned)
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._listening_anew, complete)
+            self._loop.call_soon_threadsafe(self._listening_again, complete)
 
-    def _listening_anew(self, complete: bool) -> None:
+    def _listening_again(self, complete: bool) -> None:
         self._descriptions.events_complete = complete
         self._descriptions.outdate_all()
         self._on_change()
@@ -393,13 +393,13 @@ class LibvirtHost:
         self._on_change()
 
     @property
-    def tells_of_tuning(self) -> bool:
+    def reports_tuning(self) -> bool:
         """Whether this driver has reported a changed pin. Some drivers accept the registration and never report any."""
-        return self._told_of_tuning
+        return self._reports_tuning
 
     def _domain_tuned(self, key: DomainKey) -> None:
         """Event callback, called on the loop."""
-        self._told_of_tuning = True
+        self._reports_tuning = True
         self._on_tuned(key)
 
 

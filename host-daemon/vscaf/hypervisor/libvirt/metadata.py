@@ -27,12 +27,12 @@ def parse_rules(metadata: ElementTree.Element | None) -> MetadataRules | None:
     """The rules in a domain's <metadata>. None: it has no element of vscaf's. BadRules if they are wrong."""
     if metadata is None:
         return None
-    ours = [child for child in metadata if isinstance(child.tag, str) and child.tag.startswith(f"{{{NAMESPACE}}}")]
-    if not ours:
+    elements = [child for child in metadata if isinstance(child.tag, str) and child.tag.startswith(f"{{{NAMESPACE}}}")]
+    if not elements:
         return None
-    if len(ours) > 1:
+    if len(elements) > 1:
         raise BadRules("metadata: more than one element of vscaf's: keep one <vscaf:partition/>")
-    (element,) = ours
+    (element,) = elements
     name = element.tag.removeprefix(f"{{{NAMESPACE}}}")
     if name != "partition":
         raise BadRules(f"metadata: <vscaf:{_shown(name)}> is unknown: write <vscaf:partition/>")
@@ -70,9 +70,9 @@ def _weight(text: str | None) -> float | None:
     return float(text)
 
 
-def _one_of(name: str, text: str | None, words: Iterable[str]) -> str | None:
-    if text is not None and text not in words:
-        raise BadRules(f"metadata: {name}={_shown(text)}: give one of {', '.join(words)}")
+def _one_of(name: str, text: str | None, choices: Iterable[str]) -> str | None:
+    if text is not None and text not in choices:
+        raise BadRules(f"metadata: {name}={_shown(text)}: give one of {', '.join(choices)}")
     return text
 
 

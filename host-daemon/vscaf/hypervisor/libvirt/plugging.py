@@ -51,19 +51,19 @@ def plug_vcpus(domain: Any, call: Call, vcpus: int, mask: tuple[bool, ...] | Non
     present = _present(domain, before)
     coming = [number for number in range(maximum) if number not in present][: vcpus - before]
     pinned = set() if mask is None else {number for number in coming if _pin_absent(domain, call, number, mask)}
-    words = ""
+    message = ""
     call.proceed()
     try:
         domain.setVcpusFlags(vcpus, LIVE)
     except libvirt.libvirtError as error:
         if error.get_error_code() in _ERRORS or domain.vcpusFlags(LIVE) == before:
             raise
-        words = error.get_error_message()
+        message = error.get_error_message()
     now = domain.vcpusFlags(LIVE)
     if mask is not None:
         for number in _present(domain, now) - present - pinned:
             domain.pinVcpu(number, mask)
-    return Plugged(PlugOutcome.DONE if now >= vcpus else PlugOutcome.PARTIAL, now, words)
+    return Plugged(PlugOutcome.DONE if now >= vcpus else PlugOutcome.PARTIAL, now, message)
 
 
 def unplug_vcpus(domain: Any, call: Call, vcpus: int) -> Plugged:
@@ -77,19 +77,19 @@ def unplug_vcpus(domain: Any, call: Call, vcpus: int) -> Plugged:
     try:
         domain.setVcpusFlags(vcpus, LIVE)
     except libvirt.libvirtError as error:
-        code, words = error.get_error_code(), error.get_error_message()
+        code, message = error.get_error_code(), error.get_error_message()
         if code in _ERRORS:
             raise
         now = domain.vcpusFlags(LIVE)
         if now <= vcpus:  # the unplug succeeded, only its answer was lost
-            return Plugged(PlugOutcome.DONE, now, words)
+            return Plugged(PlugOutcome.DONE, now, message)
         if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
-            return Plugged(PlugOutcome.LATE, now, words)
+            return Plugged(PlugOutcome.LATE, now, message)
         if now < before:
-            return Plugged(PlugOutcome.PARTIAL, now, words)
+            return Plugged(PlugOutcome.PARTIAL, now, message)
         if code in _NEVER:
             raise
-        return Plugged(PlugOutcome.REFUSED, now, words)
+        return Plugged(PlugOutcome.REFUSED, now, message)
     now = domain.vcpusFlags(LIVE)
     return Plugged(PlugOutcome.DONE if now <= vcpus else PlugOutcome.LATE, now)
 

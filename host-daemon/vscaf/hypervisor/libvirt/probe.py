@@ -45,9 +45,9 @@ def _idle(domain: Any) -> bool:
         return error.get_error_code() in NOT_SUPPORTED
 
 
-def _refuse(error: libvirt.libvirtError, uri: str, what: str, codes: set[int]) -> None:
+def _refuse(error: libvirt.libvirtError, uri: str, operation: str, codes: set[int]) -> None:
     if error.get_error_code() in codes:
         raise UsageError(
-            f"libvirt at {uri} does not let vscaf {what} ({error.get_error_message()}): "
+            f"libvirt at {uri} does not let vscaf {operation} ({error.get_error_message()}): "
             "set uri to a connection and driver that allow it, such as qemu:///system as root"
         ) from error

@@ -32,7 +32,7 @@ def resume_domain(domain: Any, call: Call) -> bool:
     state, reason = domain.state()
     if state in RUNS:
         return True
-    if state != libvirt.VIR_DOMAIN_PAUSED or reason not in {libvirt.VIR_DOMAIN_PAUSED_USER, *_UNTOLD}:
+    if state != libvirt.VIR_DOMAIN_PAUSED or reason not in {libvirt.VIR_DOMAIN_PAUSED_USER, *_UNKNOWN_REASONS}:
         return False
     call.proceed()
     domain.resume()
@@ -41,5 +41,5 @@ def resume_domain(domain: Any, call: Call) -> bool:
     return True
 
 
-_UNTOLD = {libvirt.VIR_DOMAIN_PAUSED_UNKNOWN, libvirt.VIR_DOMAIN_PAUSED_FROM_SNAPSHOT}
+_UNKNOWN_REASONS = {libvirt.VIR_DOMAIN_PAUSED_UNKNOWN, libvirt.VIR_DOMAIN_PAUSED_FROM_SNAPSHOT}
 """Reasons of a pause that may be a request: the driver keeps no reasons, or the domain was restored as paused."""

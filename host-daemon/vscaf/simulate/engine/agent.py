@@ -21,17 +21,17 @@ MEMORY = 40
 class Agent(Protocol):
     """What a link needs of a guest.
 
-    about: the parts of its report that the daemon acts on; they are the same for the same moment(). silent_s: seconds
-    for which it could not send.
+    report_content: the parts of its report that the daemon acts on; they are the same for the same moment(). silent_s:
+    seconds for which it could not send.
     """
 
     online: int
 
     def moment(self) -> tuple[float, int]: ...
-    def about(self) -> tuple[object, ...]: ...
+    def report_content(self) -> tuple[object, ...]: ...
     def made_report(self, sequence: int) -> messages.Report: ...
     def silent_s(self) -> float: ...
-    def hear(self, message: messages.Allocate) -> None: ...
+    def receive(self, message: messages.Allocate) -> None: ...
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class GuestLink:
         self._guest = guest
         self._on_news = on_news
         self._report: messages.Report | None = None
-        self._about: tuple[object, ...] = ()
+        self._report_content: tuple[object, ...] = ()
         self._moment: tuple[float, int] | None = None
 
     @property
@@ -95,9 +95,9 @@ class GuestLink:
         if now == self._moment:
             return self._report
         self._moment = now
-        about = self._guest.about()
-        if about != self._about or self._report is None:
-            self._about, self._report = about, self._guest.made_report(self.acknowledged or 0)
+        report_content = self._guest.report_content()
+        if report_content != self._report_content or self._report is None:
+            self._report_content, self._report = report_content, self._guest.made_report(self.acknowledged or 0)
         return self._report
 
     @property
@@ -112,7 +112,7 @@ class GuestLink:
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
         """The guest receives the message at once."""
         if isinstance(message, messages.Allocate) and self.connected:
-            self._guest.hear(message)
+            self._guest.receive(message)
         return self.connected
 
     async def stop(self) -> None:

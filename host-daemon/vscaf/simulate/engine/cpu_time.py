@@ -23,14 +23,14 @@ class Group:
     """vCPUs of a domain that have the same pins. wanted: CPUs, 0 to 1, by vCPU.
 
     An *area* is a set of pCPUs that the same groups may run on. parts: the CPUs that the group wants of each area, by
-    the area's number. got: CPUs that it gets, one entry for each area.
+    the area's number. granted: CPUs that it gets, one entry for each area.
     """
 
     pins: frozenset[int]
     weight: float
     wanted: dict[int, float]
     parts: dict[int, float] = field(default_factory=dict)
-    got: list[float] = field(default_factory=list)
+    granted: list[float] = field(default_factory=list)
 
 
 class CpuTime:
@@ -47,7 +47,7 @@ class CpuTime:
         self._groups: dict[DomainKey, list[Group]] = {}
         self._rates: dict[DomainKey, dict[int, float]] = {}
         self._used_s: dict[DomainKey, dict[int, float]] = {}
-        self._booked_s: dict[DomainKey, float] = {}
+        self._accounted_s: dict[DomainKey, float] = {}
         self._places: dict[DomainKey, tuple[frozenset[int], ...]] = {}  # the pins of a domain's groups
         self._users: dict[frozenset[int], set[DomainKey]] = {}  # by place
         self._on_cpu: dict[int, set[frozenset[int]]] = {}  # the places that a pCPU is part of
@@ -55,18 +55,18 @@ class CpuTime:
 
     def add(self, key: DomainKey, now_s: float) -> dict[int, float]:
         """A domain begins. The dictionary that is returned holds the seconds that each vCPU has used when booked."""
-        self._booked_s[key] = now_s
+        self._accounted_s[key] = now_s
         return self._used_s.setdefault(key, {})
 
     def rates(self, key: DomainKey) -> Mapping[int, float]:
         """CPUs that each vCPU of the domain uses; a vCPU that uses none may be absent."""
         return self._rates.get(key, {})
 
-    def book(self, keys: Iterable[DomainKey], now_s: float) -> None:
+    def account(self, keys: Iterable[DomainKey], now_s: float) -> None:
         """Adds what was used up to *now_s* to the seconds used."""
         for key in keys:
-            passed_s = now_s - self._booked_s[key]
-            self._booked_s[key] = now_s
+            passed_s = now_s - self._accounted_s[key]
+            self._accounted_s[key] = now_s
             if passed_s > 0.0:
                 used_s = self._used_s[key]
                 for vcpu, rate in self.rates(key).items():
@@ -110,12 +110,12 @@ class CpuTime:
             if key not in done:
                 component = self._component(key)
                 done |= component
-                self.book(component, now_s)
+                self.account(component, now_s)
                 if not moved.isdisjoint(component):
                     self._share_out(sorted(component))
         ended = [key for key, those in groups.items() if those is None]
         for key in ended:
-            for of_domain in (self._rates, self._used_s, self._booked_s):
+            for of_domain in (self._rates, self._used_s, self._accounted_s):
                 of_domain.pop(key, None)
         return sorted(done.difference(ended))
 
@@ -124,7 +124,7 @@ class CpuTime:
         known = self._groups.pop(key, None)
         if groups is not None:
             self._groups[key] = groups
-            if known is not None and _wishes(groups) == _wishes(known):
+            if known is not None and _requests(groups) == _requests(known):
                 return False
         for place in self._places.pop(key, ()):
             users = self._users[place]
@@ -174,14 +174,14 @@ class CpuTime:
                 whole.wanted[0] += sum(group.wanted.values())
         wholes = list(merged.values())
         _balance(wholes, _areas(wholes, self._online))
-        satisfied = {kind: sum(whole.got) / whole.wanted[0] for kind, whole in merged.items()}
+        satisfied = {kind: sum(whole.granted) / whole.wanted[0] for kind, whole in merged.items()}
         for key in component:
             for group in self._groups.get(key, ()):
                 each = satisfied[group.pins, group.weight]
                 self._rates.setdefault(key, {}).update({vcpu: each * one for vcpu, one in group.wanted.items()})
 
 
-def _wishes(groups: list[Group]) -> list[tuple[frozenset[int], float, dict[int, float]]]:
+def _requests(groups: list[Group]) -> list[tuple[frozenset[int], float, dict[int, float]]]:
     return [(group.pins, group.weight, group.wanted) for group in groups]
 
 
@@ -200,9 +200,9 @@ def _areas(groups: list[Group], online: frozenset[int]) -> list[int]:
         for number in who:
             areas[number].append((area, size))
     for group in groups:
-        mine = areas[numbers[group.pins]]
-        each = sum(group.wanted.values()) / max(1, sum(size for _, size in mine))
-        group.parts = {area: each * size for area, size in mine}
+        own_areas = areas[numbers[group.pins]]
+        per_cpu = sum(group.wanted.values()) / max(1, sum(size for _, size in own_areas))
+        group.parts = {area: per_cpu * size for area, size in own_areas}
     return [size for _, size in sorted(sizes.items())]
 
 
@@ -213,12 +213,12 @@ def _balance(groups: list[Group], sizes: list[int]) -> None:
     parts = [part for group in groups for part in group.parts.values()]
     if len(set(owners)) < len(owners):
         parts = _moved(owners, areas, parts, sizes)
-    wishes: list[list[tuple[Group, float]]] = [[] for _ in sizes]
+    requests: list[list[tuple[Group, float]]] = [[] for _ in sizes]
     for number, area, part in zip(owners, areas, parts, strict=True):
         if part > 0.0:
-            wishes[area].append((groups[number], part))
+            requests[area].append((groups[number], part))
     for area, size in enumerate(sizes):
-        _share(wishes[area], float(size))
+        _share(requests[area], float(size))
 
 
 def _moved(owners: list[int], areas: list[int], parts: list[float], sizes: list[int]) -> list[float]:
@@ -234,14 +234,14 @@ def _moved(owners: list[int], areas: list[int], parts: list[float], sizes: list[
     return [float(part) for part in wanted]
 
 
-def _share(wishes: list[tuple[Group, float]], spare: float) -> None:
+def _share(requests: list[tuple[Group, float]], spare: float) -> None:
     """Shares one area among the groups that want parts of it: by weight, and no group gets more than it wants."""
-    while wishes:
-        unit = spare / sum(group.weight * part for group, part in wishes)
-        content = [(group, part) for group, part in wishes if unit * group.weight >= 1.0]
-        for group, part in content or wishes:
-            group.got.append(part if content else unit * group.weight * part)
+    while requests:
+        unit = spare / sum(group.weight * part for group, part in requests)
+        content = [(group, part) for group, part in requests if unit * group.weight >= 1.0]
+        for group, part in content or requests:
+            group.granted.append(part if content else unit * group.weight * part)
         if not content:
             return
         spare = max(0.0, spare - sum(part for _, part in content))
-        wishes = [(group, part) for group, part in wishes if unit * group.weight < 1.0]
+        requests = [(group, part) for group, part in requests if unit * group.weight < 1.0]

@@ -76,7 +76,7 @@ class Guest:
         self._turn = -1
         self._phase = _Phase(plan.phases[0])
         self._link: GuestLink | None = None
-        self._told: messages.Allocate | None = None
+        self._allocation: messages.Allocate | None = None
         self._steps: list[asyncio.TimerHandle] = []
         self._timers: list[asyncio.TimerHandle] = []
         self._demand = 0
@@ -163,7 +163,7 @@ class Guest:
             self._changes += 1
             if running and self._link is not None:
                 self._loop.call_soon(self._link.news)
-                if self._told is not None and self._told.sequence != self._link.acknowledged:
+                if self._allocation is not None and self._allocation.sequence != self._link.acknowledged:
                     self._follow()
         if domain.vcpus != self.plugged:
             self.plugged = domain.vcpus
@@ -187,7 +187,7 @@ class Guest:
             wanted,
             self._host.rates(self.key),
             domain.pins,
-            self._host.load_cpus(self.key) if self._world.model.heeds_load else 0.0,
+            self._host.load_cpus(self.key) if self._world.model.depends_on_load else 0.0,
             self.plan.home_node,
         )
 
@@ -204,7 +204,7 @@ class Guest:
         if plan.seconds is not None:
             self._phase.timer = self._loop.call_later(plan.seconds, self._next_phase)
         self._compute()
-        self._say_demand()
+        self._report_demand()
 
     def _expect(self) -> None:
         """Sets the timer for the end of its phase's work, or of all its work, at this speed."""
@@ -214,13 +214,13 @@ class Guest:
             phase.done = None
         if self.speed <= 0.0:
             return
-        lefts = []
+        remaining_work_s = []
         if phase.plan.work_s is not None:
-            lefts.append(phase.plan.work_s - phase.work_s)
+            remaining_work_s.append(phase.plan.work_s - phase.work_s)
         if self.plan.work_s is not None:
-            lefts.append(self.plan.work_s - self.tally.work_s)
-        if lefts:
-            phase.done = self._loop.call_later(max(0.0, min(lefts)) / self.speed, self._work_done)
+            remaining_work_s.append(self.plan.work_s - self.tally.work_s)
+        if remaining_work_s:
+            phase.done = self._loop.call_later(max(0.0, min(remaining_work_s)) / self.speed, self._work_done)
 
     def _work_done(self) -> None:
         self.update()
@@ -243,10 +243,10 @@ class Guest:
         elif self._phase.plan.serial:
             wanted = {0: 1.0}
         else:
-            each = 1.0 if self.plan.spins else min(1.0, curve.speedup(self.team) / self.team)
+            per_thread = 1.0 if self.plan.spins else min(1.0, curve.speedup(self.team) / self.team)
             # Threads that share a vCPU use more of it together, at most all.
-            each = min(1.0, each * max(1.0, self.team / self.online))
-            wanted = dict.fromkeys(range(min(self.team, self.online)), each)
+            per_thread = min(1.0, per_thread * max(1.0, self.team / self.online))
+            wanted = dict.fromkeys(range(min(self.team, self.online)), per_thread)
         self._host.compute(self.key, wanted)
 
     # Its agent.
@@ -260,48 +260,53 @@ class Guest:
         """Seconds for which its agent could not send: 0 unless the domain is paused."""
         return 0.0 if self._paused_s is None else self._loop.time() - self._paused_s
 
-    def hear(self, message: messages.Allocate) -> None:
+    def receive(self, message: messages.Allocate) -> None:
         """Receives an allocation; the newest counts. While the domain is paused, it waits in the channel."""
         self.update()
-        self._told = message
+        self._allocation = message
         if self._paused_s is None:
             self._follow()
-        self._say_demand()
+        self._report_demand()
 
     def _follow(self) -> None:
         """Follows the allocation and acknowledges it. It shrinks the team before the CPUs, and grows it after them."""
-        told = self._told
-        if told is None:
+        allocation = self._allocation
+        if allocation is None:
             return
         for step in self._steps:
             step.cancel()
         self._steps = []
-        if told.cpus == 0:
-            self._later(0.0, told, team=1)
+        if allocation.cpus == 0:
+            self._later(0.0, allocation, team=1)
             return
-        online = min(told.cpus, self.plugged)
+        online = min(allocation.cpus, self.plugged)
         team = self.plan.vcpus_at_start if self.plan.rigid else online
         resize_s = self._world.latencies.resize_s if team != self.team else 0.0
         online_s = self._world.latencies.online_s if online != self.online else 0.0
         if online < self.online:
             self._later(resize_s, None, team=team)
-            self._later(resize_s + online_s, told, online=online)
+            self._later(resize_s + online_s, allocation, online=online)
         else:
             self._later(online_s, None, online=online)
-            self._later(online_s + resize_s, told, team=team)
+            self._later(online_s + resize_s, allocation, team=team)
 
     def _later(
-        self, delay_s: float, said: messages.Allocate | None, *, team: int | None = None, online: int | None = None
+        self,
+        delay_s: float,
+        acknowledged: messages.Allocate | None,
+        *,
+        team: int | None = None,
+        online: int | None = None,
     ) -> None:
-        """After a delay, resizes the team or switches CPUs, and acknowledges *said* if it is not None."""
+        """After a delay, resizes the team or switches CPUs, and acknowledges *acknowledged* if it is not None."""
 
         def step() -> None:
             if team is not None:
                 self._resize(team)
             if online is not None:
                 self._switch(online)
-            if said is not None and self._link is not None:
-                self._link.acknowledge(said.sequence)
+            if acknowledged is not None and self._link is not None:
+                self._link.acknowledge(acknowledged.sequence)
 
         self._steps.append(self._loop.call_later(delay_s, step))
 
@@ -320,30 +325,30 @@ class Guest:
             self.online = online
             self._compute()
 
-    def _say_demand(self) -> None:
+    def _report_demand(self) -> None:
         """Reports new demand at once, and the end of demand after IDLE_S."""
-        demand = self._could_use()
+        demand = self._usable_cpus()
         if demand == self._demand:
             return
         if demand == 0:
             self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
-            self._timers.append(self._loop.call_later(IDLE_S, self._say_idle, self._turn))
+            self._timers.append(self._loop.call_later(IDLE_S, self._report_idle, self._turn))
             return
         self._demand = demand
         self._changes += 1
         if self._link is not None and self._world.news_at_once:
             self._loop.call_soon(self._link.news)
 
-    def _say_idle(self, turn: int) -> None:
-        if turn == self._turn and self._could_use() == 0:
+    def _report_idle(self, turn: int) -> None:
+        if turn == self._turn and self._usable_cpus() == 0:
             self._demand = 0
             self._changes += 1
             if self._link is not None and self._world.news_at_once:
                 self._link.news()
 
-    def _could_use(self) -> int:
+    def _usable_cpus(self) -> int:
         plan = self.plan
-        most = plan.vcpus if self._told is None else min(plan.vcpus, self._told.limit)
+        most = plan.vcpus if self._allocation is None else min(plan.vcpus, self._allocation.limit)
         if plan.behaviour == "lies":
             return most
         if not self.wants:
@@ -356,7 +361,7 @@ class Guest:
         """The present time, and how often the guest has changed."""
         return self._loop.time(), self._changes
 
-    def about(self) -> tuple[object, ...]:
+    def report_content(self) -> tuple[object, ...]:
         """What a report depends on, except for CPUs in use, which decide nothing. Equal values mean equal reports."""
         now_s = self._loop.time()
         if now_s >= self._looked_s + REPORT_S and self._paused_s is None:
@@ -390,8 +395,8 @@ class Guest:
             or self.team < 2
             or learned.threads != self.team
             or self.plan.rigid
-            or self._told is None
-            or not self._told.competition
+            or self._allocation is None
+            or not self._allocation.competition
         ):
             learned.since_s = now_s
             return

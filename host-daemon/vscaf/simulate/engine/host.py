@@ -194,7 +194,7 @@ class SimulatedHost:
     # What the daemon asks.
 
     @property
-    def tells_of_tuning(self) -> bool:
+    def reports_tuning(self) -> bool:
         """Always: every change is told of."""
         return True
 
@@ -218,7 +218,7 @@ class SimulatedHost:
         """All active domains, by name."""
         await self._called("observe", None)
         self.settle()
-        self._cpu_time.book(self.domains, self._clock())
+        self._cpu_time.account(self.domains, self._clock())
         return tuple(
             DomainSeen(
                 key=domain.key,

@@ -59,11 +59,11 @@ class SpeedModel:
     its speed is S(effective CPUs) if each thread has a CPU. With x threads for each CPU that they get, the speed is
     divided by x. The team also waits for threads that do not run, so the speed is divided by x^k, k = log2(loss). For
     x = 2 that is `loss`, which was measured (see scenario.LOSS); for larger x it is an extrapolation. A partition on
-    several nodes, or away from its memory, loses `remote_penalty` of the speed. heeds_load: whether load_cpus matters.
+    several nodes, or away from its memory, loses `remote_penalty` of the speed. depends_on_load: load_cpus matters.
     """
 
     def __init__(self, host: Host, cpus: HostCpus) -> None:
-        self.heeds_load = host.threads_per_core > 1 and host.smt_yield < 1.0
+        self.depends_on_load = host.threads_per_core > 1 and host.smt_yield < 1.0
         self._threads = host.threads_per_core
         self._yield = host.smt_yield
         self._remote_penalty = host.remote_penalty if host.nodes > 1 else 0.0
@@ -75,12 +75,12 @@ class SpeedModel:
         self,
         computing: Computing,
         wanted: Mapping[int, float],
-        got: Mapping[int, float],
+        granted: Mapping[int, float],
         pins: Mapping[int, frozenset[int]],
         load_cpus: float,
         home: int | None = None,
     ) -> float:
-        """The speed. wanted, got, pins: for each vCPU, the wanted and the received share of a CPU, and its pCPUs.
+        """The speed. wanted, granted, pins: for each vCPU, the wanted and the granted share of a CPU, and its pCPUs.
 
         load_cpus: CPUs in use, by this guest and others, on all pCPUs that it may run on. home: node of its memory,
         None: where it runs.
@@ -88,9 +88,9 @@ class SpeedModel:
         if not wanted:
             return 0.0
         if computing.fine:
-            share = min([got.get(vcpu, 0.0) / one for vcpu, one in wanted.items()])
+            share = min([granted.get(vcpu, 0.0) / one for vcpu, one in wanted.items()])
         else:
-            share = sum([got.get(vcpu, 0.0) for vcpu in wanted]) / sum(wanted.values())
+            share = sum([granted.get(vcpu, 0.0) for vcpu in wanted]) / sum(wanted.values())
         if share <= 0.0:
             return 0.0
         speed = computing.curve.speedup(computing.threads * self._throughput(wanted, pins, load_cpus))
@@ -106,7 +106,7 @@ class SpeedModel:
 
     def _throughput(self, wanted: Mapping[int, float], pins: Mapping[int, frozenset[int]], load_cpus: float) -> float:
         """Throughput of one busy thread, relative to a thread that has its core alone."""
-        if not self.heeds_load:
+        if not self.depends_on_load:
             return 1.0
         places = [pins[vcpu] for vcpu in wanted]
         if all(len(place) == 1 for place in places):

@@ -27,7 +27,7 @@ _NO_EVENT = Event(number=0, time="", kind="")
 _SETTLED = frozenset({State.COOPERATING, State.CONTAINED})
 
 
-class Diary(EventLog):
+class Recorder(EventLog):
     """The daemon's events. It keeps only what a run's result needs.
 
     `violations`: broken laws and refusals, each once. `allocations`: as they were decided last.
@@ -44,7 +44,7 @@ class Diary(EventLog):
         self._chunk = chunk
         self._moments: list[Moment] = []
         self._changed_s = math.inf
-        self._came_or_went_s = 0.0
+        self._presence_changed_s = 0.0
         self._since: dict[str, list[tuple[float, int]]] = {}
 
     def record(
@@ -75,21 +75,21 @@ class Diary(EventLog):
         for name, cpus in after.items():
             if before.get(name) != cpus:
                 self.moved_cpus += max(0, cpus - before.get(name, 0))
-                self._since.setdefault(name, [(self._came_or_went_s, 0)]).append((now_s, cpus))
+                self._since.setdefault(name, [(self._presence_changed_s, 0)]).append((now_s, cpus))
 
     def violate(self, words: str) -> None:
         """Notes a broken law, once."""
         if len(self.violations) < MOST_VIOLATIONS:
             self.violations.setdefault(words)
 
-    def came_or_went(self, name: str, *, gone: bool) -> None:
+    def presence_changed(self, name: str, *, gone: bool) -> None:
         """A guest has arrived or has gone: allocations must converge again."""
         now_s = self._now_s()
         if gone and name in self.allocations:
             self._note(now_s)
             self._changed_s = now_s
             self.allocations = {one: cpus for one, cpus in self.allocations.items() if one != name}
-        self._came_or_went_s = now_s
+        self._presence_changed_s = now_s
         self._since = {one: [(now_s, cpus)] for one, cpus in self.allocations.items()}
 
     def _note(self, now_s: float) -> None:
@@ -106,7 +106,7 @@ class Diary(EventLog):
 
     def converged_s(self, present: Iterable[str], until_s: float) -> float | None:
         """Seconds from the last arrival or departure until all allocations stay near their last values; None: never."""
-        since_s = self._came_or_went_s
+        since_s = self._presence_changed_s
         settled_s = since_s
         for name in present:
             changes = self._since.get(name, [])
@@ -125,13 +125,13 @@ class Diary(EventLog):
 class Laws:
     """The laws that a host must keep at every change, checked from outside the daemon, until `over` is set."""
 
-    def __init__(self, host: SimulatedHost, pool: frozenset[int], diary: Diary) -> None:
+    def __init__(self, host: SimulatedHost, pool: frozenset[int], recorder: Recorder) -> None:
         self.managed: Callable[[], dict[DomainKey, ManagedDomain]] = dict
         self.sharing: Callable[[], frozenset[str]] = frozenset
         self.over = False
         self._host = host
         self._pool = pool
-        self._diary = diary
+        self._recorder = recorder
 
     def check(self, key: DomainKey) -> None:
         """A settled domain runs only on pCPUs of the pool that it holds and where no other settled domain runs."""
@@ -141,17 +141,17 @@ class Laws:
             return
         name = managed[key].name
         if not reach <= self._pool:
-            self._diary.violate(f"{name} runs outside the pool, on {sorted(reach - self._pool)}")
+            self._recorder.violate(f"{name} runs outside the pool, on {sorted(reach - self._pool)}")
         claim = managed[key].held
         if not reach <= claim:
-            self._diary.violate(f"{name} runs on {sorted(reach - claim)}, which it does not hold")
+            self._recorder.violate(f"{name} runs on {sorted(reach - claim)}, which it does not hold")
         sharing = self.sharing()
         for other in sorted(self._host.neighbours(key)):
             theirs = self._reach(managed.get(other))
             if theirs is not None and not reach.isdisjoint(theirs):
                 names = sorted((name, managed[other].name))
                 if not sharing.issuperset(names):
-                    self._diary.violate(f"{names[0]} and {names[1]} run on the same pCPUs")
+                    self._recorder.violate(f"{names[0]} and {names[1]} run on the same pCPUs")
 
     def _reach(self, domain: ManagedDomain | None) -> frozenset[int] | None:
         """The pCPUs that a settled domain's vCPUs may run on; None for any other domain."""
@@ -163,13 +163,13 @@ class Laws:
         return frozenset().union(*{simulated.pins[vcpu] for vcpu in range(simulated.vcpus)})
 
 
-class ErrorWords(logging.Handler):
+class ErrorRecorder(logging.Handler):
     """Notes errors that the daemon logs."""
 
-    def __init__(self, diary: Diary) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__(logging.ERROR)
-        self._diary = diary
+        self._recorder = recorder
 
     def emit(self, record: logging.LogRecord) -> None:
         """An error counts as a broken law, because nothing may go wrong in a simulation."""
-        self._diary.violate(record.getMessage())
+        self._recorder.violate(record.getMessage())

@@ -23,7 +23,7 @@ from vscaf.journal import Journal
 from vscaf.simulate.engine.guest import Guest, Tally, World
 from vscaf.simulate.engine.host import DEFAULT_SHARES, Latencies, SimulatedHost
 from vscaf.simulate.engine.machine import SpeedModel, host_cpus
-from vscaf.simulate.engine.recorder import Diary, ErrorWords, Laws
+from vscaf.simulate.engine.recorder import ErrorRecorder, Laws, Recorder
 from vscaf.simulate.engine.result import GuestResult, Run
 from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.simulate.scenarios.expansion import expanded
@@ -92,20 +92,20 @@ class MemoryJournal(Journal):
 
 
 class WatchedDaemon(Daemon):
-    """The daemon, which reports each decision to the diary. After `heeds_until_s` it looks only once per period."""
+    """The daemon, which reports each decision to the recorder. After `responsive_until_s` it looks once per period."""
 
-    heeds_until_s = math.inf
+    responsive_until_s = math.inf
 
     def wake(self) -> None:
-        """Looks at the host at once; after `heeds_until_s`, only goes on with transitions."""
-        if clock.now_s() <= self.heeds_until_s:
+        """Looks at the host at once; after `responsive_until_s`, only goes on with transitions."""
+        if clock.now_s() <= self.responsive_until_s:
             super().wake()
         else:
             self._on_news()
 
     def _decided(self, decision: Decision) -> None:
         super()._decided(decision)
-        if isinstance(self.events, Diary):
+        if isinstance(self.events, Recorder):
             self.events.decided(decision)
 
 
@@ -128,14 +128,14 @@ class _Simulation:
         machine, latencies = scenario.host, scenario.latencies
         cpus = host_cpus(machine)
         self._pool = frozenset(range(machine.pcpus))
-        self._diary = Diary(self._loop.time, scenario.seconds, len(plans), machine.threads_per_core)
+        self._recorder = Recorder(self._loop.time, scenario.seconds, len(plans), machine.threads_per_core)
         self._host = SimulatedHost(
             cpus,
             on_rates=self._changed,
             clock=self._loop.time,
             latencies=Latencies(latencies.call_s, latencies.plug_s, latencies.unplug_s),
         )
-        self._laws = Laws(self._host, self._pool, self._diary)
+        self._laws = Laws(self._host, self._pool, self._recorder)
         model = SpeedModel(machine, cpus)
         self._at_once = scenario.period_ms <= NEWS_PERIOD_MS
         world = World(self._host, model, latencies, scenario.noise, self._pool, self._at_once, self._ended)
@@ -149,7 +149,7 @@ class _Simulation:
             deadline_ms=scenario.deadline_ms,
             policy=policy if function is None else PolicyConfig(name="unmanaged"),
         )
-        self._daemon = WatchedDaemon(config, self._host, cpus, journal, self._diary, links=self._link)
+        self._daemon = WatchedDaemon(config, self._host, cpus, journal, self._recorder, links=self._link)
         counted = any(plan.curve.ipc is not None for plan in plans)
         if function is not None or counted:
             self._daemon.use_policy(policy, self._with_counters(function or load_policy(policy.name)))
@@ -161,26 +161,26 @@ class _Simulation:
         """*policy* with the instructions per cycle from the programs' curves, because no agent reports them."""
 
         @wraps(policy)  # keeps its attributes, like `explores`
-        def told(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
+        def with_ipc(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
             ipc = {guest.plan.name: guest.ipc for guest in self._by_key.values() if guest.running}
             domains = tuple(replace(domain, ipc=ipc.get(domain.name)) for domain in pool.domains)
             return policy(replace(pool, domains=domains), options)
 
-        return told
+        return with_ipc
 
     def _link(self, seen: DomainSeen, on_news: Callable[[], None]) -> Link | None:
         return self._by_key[seen.key].link(on_news) if seen.agent_socket is not None else None
 
     def _start(self, guest: Guest) -> None:
         if not self._at_once:
-            self._daemon.heeds_until_s = self._loop.time() + ARRIVAL_S
+            self._daemon.responsive_until_s = self._loop.time() + ARRIVAL_S
         guest.start()
         assert guest.key is not None  # it has started
         self._by_key[guest.key] = guest
-        self._diary.came_or_went(guest.plan.name, gone=False)
+        self._recorder.presence_changed(guest.plan.name, gone=False)
 
     def _ended(self, guest: Guest) -> None:
-        self._diary.came_or_went(guest.plan.name, gone=True)
+        self._recorder.presence_changed(guest.plan.name, gone=True)
 
     def _changed(self, key: DomainKey) -> None:
         guest = self._by_key[key]
@@ -191,10 +191,10 @@ class _Simulation:
     async def run(self, on_progress: Callable[[float], None]) -> Run:
         """Runs it to its end, then lets the daemon put everything back."""
         scenario, loop = self._scenario, self._loop
-        handler = ErrorWords(self._diary)
+        handler = ErrorRecorder(self._recorder)
         logger = logging.getLogger("vscaf")
         logger.addHandler(handler)
-        loop.set_exception_handler(lambda _loop, about: self._diary.violate(f"{about.get('exception', about)!r}"))
+        loop.set_exception_handler(lambda _loop, about: self._recorder.violate(f"{about.get('exception', about)!r}"))
         try:
             for guest in self._guests:
                 if guest.plan.start_s <= 0.0:
@@ -211,12 +211,12 @@ class _Simulation:
             self._host.settle()
             result = self._result()
             self._laws.over = True  # from now on the daemon gives every domain back what it had
-            self._daemon.heeds_until_s = math.inf
+            self._daemon.responsive_until_s = math.inf
             self._daemon.stop()
             await daemon
             await self._daemon.close()
             self._check_put_back()
-            return replace(result, violations=tuple(self._diary.violations))
+            return replace(result, violations=tuple(self._recorder.violations))
         finally:
             logger.removeHandler(handler)
 
@@ -227,7 +227,7 @@ class _Simulation:
             self._before[guest.plan.name] = replace(guest.tally)
 
     def _result(self) -> Run:
-        scenario, diary = self._scenario, self._diary
+        scenario, recorder = self._scenario, self._recorder
         started = [guest for guest in self._guests if guest.started_s is not None]
         window_s = scenario.seconds - scenario.settle_s
         results, window_work_s = [], 0.0
@@ -250,7 +250,7 @@ class _Simulation:
                 )
             )
         present = [guest.plan.name for guest in started if guest.running]
-        converged_s = diary.converged_s(present, scenario.seconds)
+        converged_s = recorder.converged_s(present, scenario.seconds)
         sum_of_speedups = window_work_s / window_s
         return Run(
             scenario=scenario.name,
@@ -259,12 +259,12 @@ class _Simulation:
             seconds=scenario.seconds,
             pcpus=scenario.host.pcpus,
             guests=tuple(results),
-            moments=diary.moments(),
-            decisions=diary.decisions,
+            moments=recorder.moments(),
+            decisions=recorder.decisions,
             sum_of_speedups=sum_of_speedups,
             efficiency=sum_of_speedups / scenario.host.pcpus,
             transitions=self._daemon.transitions,
-            moved_cpus=diary.moved_cpus,
+            moved_cpus=recorder.moved_cpus,
             exploration_cost=self._daemon.decider.cost,
             converged_periods=None if converged_s is None else math.ceil(converged_s * 1000 / scenario.period_ms),
             violations=(),
@@ -274,11 +274,11 @@ class _Simulation:
     def _check_put_back(self) -> None:
         """Checks that everything is as before, after the daemon has ended."""
         for name in self._daemon.not_put_back:
-            self._diary.violate(f"{name} was not put back as it was found")
+            self._recorder.violate(f"{name} was not put back as it was found")
         for guest in self._guests:
             domain = self._host.domains.get(guest.key) if guest.key is not None else None
             if domain is None:
                 continue
             pins = {domain.pins[vcpu] for vcpu in range(domain.vcpus)}
             if pins != {self._pool} or domain.cpu_shares != DEFAULT_SHARES:
-                self._diary.violate(f"{domain.name} has other pins or another weight than it was found with")
+                self._recorder.violate(f"{domain.name} has other pins or another weight than it was found with")

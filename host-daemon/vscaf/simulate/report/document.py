@@ -51,16 +51,16 @@ def every_ratio(all_of_them: Iterable[Outcomes]) -> list[tuple[str, Ratios]]:
     ]
 
 
-def _together(one: Together) -> dict[str, Any]:
+def _together(comparison: Together) -> dict[str, Any]:
     return {
-        "policy": one.policy,
-        "runs": one.runs,
-        "wins": one.wins,
-        "even": one.even,
-        "losses": one.losses,
-        "to_equipartition": _rounded(one.to_equipartition),
-        "to_oracle": _rounded(one.to_oracle),
-        "least_to_oracle": _rounded(one.least_to_oracle),
+        "policy": comparison.policy,
+        "runs": comparison.runs,
+        "wins": comparison.wins,
+        "even": comparison.even,
+        "losses": comparison.losses,
+        "to_equipartition": _rounded(comparison.to_equipartition),
+        "to_oracle": _rounded(comparison.to_oracle),
+        "least_to_oracle": _rounded(comparison.least_to_oracle),
     }
 
 

@@ -113,7 +113,7 @@ class BestDynamic:
 
 
 @dataclass(slots=True)
-class _Life:
+class _GuestState:
     """A guest's position in its phases."""
 
     plan: GuestPlan
@@ -137,26 +137,26 @@ class _Life:
 def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
     """The best split of *scenario*'s guests at each instant, by their true curves, with changes in no time."""
     waiting = list(expanded(scenario, seed))
-    there: list[_Life] = []
+    present: list[_GuestState] = []
     stretches: list[Stretch] = []
     chunk, now_s = scenario.host.threads_per_core, 0.0
     while now_s < scenario.seconds:
         while waiting and waiting[0].start_s <= now_s + _SMALLEST_STEP_S:
-            there.append(_born(waiting.pop(0)))
-        busy = [life for life in there if life.now.curve is not None]
+            present.append(_started(waiting.pop(0)))
+        busy = [guest for guest in present if guest.now.curve is not None]
         split, total = _split(busy, scenario.host.pcpus // chunk, chunk)
-        speeds = {life.plan.name: _speed(life, cpus) for life, cpus in zip(busy, split, strict=True)}
+        speeds = {guest.plan.name: _speed(guest, cpus) for guest, cpus in zip(busy, split, strict=True)}
         steps = [scenario.seconds - now_s, *(one.start_s - now_s for one in waiting[:1])]
-        for life in there:
-            speed = speeds.get(life.plan.name, 0.0)
-            steps += [life.ends_s - now_s, life.seconds_left]
+        for guest in present:
+            speed = speeds.get(guest.plan.name, 0.0)
+            steps += [guest.ends_s - now_s, guest.seconds_left]
             if speed > 0.0:
-                steps.append(min(life.work_left_s, life.phase_work_left_s) / speed)
+                steps.append(min(guest.work_left_s, guest.phase_work_left_s) / speed)
         step = max(_SMALLEST_STEP_S, min(steps))
-        names = [life.plan.name for life in busy]
+        names = [guest.plan.name for guest in busy]
         stretches.append(Stretch(now_s, now_s + step, dict(zip(names, split, strict=True)), total))
         now_s += step
-        there = [life for life in there if _goes_on(life, now_s, step, speeds.get(life.plan.name, 0.0))]
+        present = [guest for guest in present if _advance(guest, now_s, step, speeds.get(guest.plan.name, 0.0))]
     plans = expanded(scenario, seed)
     exact = all(
         plan.work_s is None and all(phase.work_s is None or len(plan.phases) == 1 for phase in plan.phases)
@@ -165,16 +165,16 @@ def best_dynamic(scenario: Scenario, seed: int | None = None) -> BestDynamic:
     return BestDynamic(tuple(stretches), _mean(stretches, scenario), exact)
 
 
-def _born(plan: GuestPlan) -> _Life:
+def _started(plan: GuestPlan) -> _GuestState:
     ends = [end for end in (plan.end_s, plan.crash_s) if end is not None]
-    life = _Life(plan, min(ends, default=np.inf), np.inf if plan.work_s is None else plan.work_s)
-    life.enter(0)
-    return life
+    guest = _GuestState(plan, min(ends, default=np.inf), np.inf if plan.work_s is None else plan.work_s)
+    guest.enter(0)
+    return guest
 
 
-def _split(busy: Sequence[_Life], chunks: int, chunk: int) -> tuple[tuple[int, ...], float]:
+def _split(busy: Sequence[_GuestState], chunks: int, chunk: int) -> tuple[tuple[int, ...], float]:
     """The best split among the guests that compute; if there are more guests than chunks, some have none."""
-    low = [life.plan.minimum for life in busy]
+    low = [guest.plan.minimum for guest in busy]
     if len(busy) > chunks:
         low = [0] * len(busy)
     elif sum(-(-one // chunk) for one in low) > chunks:
@@ -182,38 +182,38 @@ def _split(busy: Sequence[_Life], chunks: int, chunk: int) -> tuple[tuple[int, .
         low = [1] * len(busy)
     most = chunks * chunk
     bounds = [
-        (least, max(least, min(most, life.plan.vcpus, life.plan.maximum or most)))
-        for least, life in zip(low, busy, strict=True)
+        (least, max(least, min(most, guest.plan.vcpus, guest.plan.maximum or most)))
+        for least, guest in zip(low, busy, strict=True)
     ]
-    return best_static([_PhaseCurve(life) for life in busy], chunks, chunk, bounds)
+    return best_static([_PhaseCurve(guest) for guest in busy], chunks, chunk, bounds)
 
 
 class _PhaseCurve:
     """What CPUs are worth to a guest in its present phase."""
 
-    def __init__(self, life: _Life) -> None:
-        self._life = life
+    def __init__(self, guest: _GuestState) -> None:
+        self._guest = guest
 
     def speedup(self, cpus: float) -> float:
-        return _speed(self._life, cpus)
+        return _speed(self._guest, cpus)
 
 
-def _speed(life: _Life, cpus: float) -> float:
-    phase = life.now
-    usable = min(cpus, life.plan.vcpus, 1.0 if phase.serial else np.inf)
+def _speed(guest: _GuestState, cpus: float) -> float:
+    phase = guest.now
+    usable = min(cpus, guest.plan.vcpus, 1.0 if phase.serial else np.inf)
     return 0.0 if phase.curve is None else phase.curve.speedup(usable)
 
 
-def _goes_on(life: _Life, now_s: float, step_s: float, speed: float) -> bool:
-    """Advances *life* by *step_s*; returns whether the guest goes on."""
+def _advance(guest: _GuestState, now_s: float, step_s: float, speed: float) -> bool:
+    """Advances *guest* by *step_s*; returns whether the guest goes on."""
     work_s = speed * step_s
-    life.work_left_s -= work_s
-    life.phase_work_left_s -= work_s
-    life.seconds_left -= step_s
-    if life.ends_s <= now_s + _SMALLEST_STEP_S or life.work_left_s <= _SMALLEST_STEP_S:
+    guest.work_left_s -= work_s
+    guest.phase_work_left_s -= work_s
+    guest.seconds_left -= step_s
+    if guest.ends_s <= now_s + _SMALLEST_STEP_S or guest.work_left_s <= _SMALLEST_STEP_S:
         return False
-    if life.seconds_left <= _SMALLEST_STEP_S or life.phase_work_left_s <= _SMALLEST_STEP_S:
-        life.enter(life.phase + 1)
+    if guest.seconds_left <= _SMALLEST_STEP_S or guest.phase_work_left_s <= _SMALLEST_STEP_S:
+        guest.enter(guest.phase + 1)
     return True
 
 

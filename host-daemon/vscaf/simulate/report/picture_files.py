@@ -10,19 +10,19 @@ from vscaf.simulate.report.pictures import allocations_figure
 from vscaf.simulate.report.split_pictures import splits_figure
 
 
-def write_pictures(one: Outcomes, directory: Path) -> list[Path]:
+def write_pictures(outcomes: Outcomes, directory: Path) -> list[Path]:
     """Writes the pictures of one scenario's first seed as PNG files into *directory*; returns their paths.
 
     Two kinds: allocations-NAME.png, and for two or three guests splits-NAME.png.
     """
-    runs = first_seed(one.runs)
+    runs = first_seed(outcomes.runs)
     if not runs:
         return []
-    figures = {"allocations": allocations_figure(one.scenario, runs), "splits": splits_figure(one, runs)}
+    figures = {"allocations": allocations_figure(outcomes.scenario, runs), "splits": splits_figure(outcomes, runs)}
     paths = []
     for kind, figure in figures.items():
         if figure is not None:
-            paths.append(directory / f"{kind}-{file_name(one.scenario.name)}.png")
+            paths.append(directory / f"{kind}-{file_name(outcomes.scenario.name)}.png")
             figure.savefig(paths[-1], dpi=120)
     return paths
 

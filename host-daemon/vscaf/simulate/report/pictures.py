@@ -84,12 +84,12 @@ def _grid(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
     return figure, [list(row) for row in grid]
 
 
-def title(figure: Figure, what: str, scenario: Scenario, runs: Sequence[Run]) -> None:
+def title(figure: Figure, subject: str, scenario: Scenario, runs: Sequence[Run]) -> None:
     """Sets the title: what the figure shows, the scenario, and its source."""
     host = f"{scenario.host.pcpus} pCPUs"
     if scenario.noise.speedup:
         host += f", {scenario.noise.speedup:.0%} noise"
-    first = f"{what}: {scenario.name} ({host}, seed {runs[0].seed})"
+    first = f"{subject}: {scenario.name} ({host}, seed {runs[0].seed})"
     lines = [first, *textwrap.wrap(scenario.title, LINE)]
     if scenario.source:
         source = textwrap.shorten(f"Source: {scenario.source}", LONGEST_SOURCE, placeholder=" ...")
@@ -115,10 +115,10 @@ def legend_text(name: str, curve: str) -> str:
 
 def _heading(scenario: Scenario, run: Run, name: str) -> str:
     changes = f"{run.transitions} transition" + ("" if run.transitions == 1 else "s")
-    words = f"{name}: sum of speedups {measure(scenario, run):.1f}, {changes}"
+    text = f"{name}: sum of speedups {measure(scenario, run):.1f}, {changes}"
     if run.exploration_cost:
-        words += f", exploring cost {run.exploration_cost:.1%}"
-    return words
+        text += f", exploring cost {run.exploration_cost:.1%}"
+    return text
 
 
 def colours(count: int) -> list[Any]:
@@ -155,7 +155,7 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
             axis.step(times, above, where="post", color="white", linewidth=0.8)
             below = above
     else:
-        _say_none(axis, "no CPUs of their own: every guest's vCPUs float over the whole pool")
+        _draw_note(axis, "no CPUs of their own: every guest's vCPUs float over the whole pool")
     axis.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     axis.set_ylim(0, run.pcpus * 1.14)
     of_guest = dict(zip(names, colours(len(names)), strict=True))
@@ -173,10 +173,10 @@ def _stacked(axis: Axes, run: Run, names: Sequence[str]) -> None:
                 )
 
 
-def _say_none(axis: Axes, words: str) -> None:
-    """Writes *words* in the middle, over the marks where guests start and end."""
+def _draw_note(axis: Axes, text: str) -> None:
+    """Writes *text* in the middle, over the marks where guests start and end."""
     behind = {"facecolor": "white", "edgecolor": "none"}
-    axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=10, bbox=behind, zorder=5)
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", fontsize=10, bbox=behind, zorder=5)
 
 
 def _guest_handles(runs: Sequence[Run], names: Sequence[str]) -> list[Any]:
@@ -203,21 +203,23 @@ def _quantiles(axes: Sequence[Axes], run: Run) -> None:
     unit_s = _unit_s(run)
     times, allocations = steps(run, unit_s)
     held = [sorted(cpus for cpus in one.values() if cpus > 0) for one in allocations]
-    total, count, each = axes
+    total, count, per_guest = axes
     total.fill_between(times, [sum(one) for one in held], step="post", color="#7f9fbf", linewidth=0)
     if not any(held):
-        _say_none(total, "no CPUs of their own")
+        _draw_note(total, "no CPUs of their own")
     total.axhline(run.pcpus, color="black", linestyle="--", linewidth=0.8)
     total.set_ylim(0, run.pcpus * 1.1)
     count.step(times, [len(one) for one in held], where="post", color="black", linewidth=1.0)
     count.set_ylabel("guests with CPUs")
     low, middle, high = ([quantile(one, share) for one in held] for share in (0.1, 0.5, 0.9))
-    each.fill_between(times, low, high, step="post", color="#c9c9c9", linewidth=0)
-    each.step(times, middle, where="post", color="black", linewidth=1.2)
-    each.step(times, [quantile(one, 1.0) for one in held], where="post", color="#b04a00", linestyle="-.", linewidth=0.8)
-    each.set_yscale("log", base=2)
-    each.yaxis.set_major_formatter("{x:g}")
-    each.set_ylabel("CPUs of a guest")
+    per_guest.fill_between(times, low, high, step="post", color="#c9c9c9", linewidth=0)
+    per_guest.step(times, middle, where="post", color="black", linewidth=1.2)
+    per_guest.step(
+        times, [quantile(one, 1.0) for one in held], where="post", color="#b04a00", linestyle="-.", linewidth=0.8
+    )
+    per_guest.set_yscale("log", base=2)
+    per_guest.yaxis.set_major_formatter("{x:g}")
+    per_guest.set_ylabel("CPUs of a guest")
 
 
 def _quantile_handles() -> list[Any]:

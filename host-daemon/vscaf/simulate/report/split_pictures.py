@@ -38,7 +38,7 @@ class Choice:
     split: Split | None
     value: float | None
 
-    def words(self, most: float) -> str:
+    def label(self, most: float) -> str:
         """The split, the sum, and the sum as a share of *most*, the oracle's sum."""
         if self.value is None:
             return "no split"
@@ -46,17 +46,17 @@ class Choice:
         return f"{split}, {self.value:.1f} ({self.value / most:.1%})"
 
 
-def splits_figure(one: Outcomes, runs: Sequence[Run]) -> Figure | None:
+def splits_figure(outcomes: Outcomes, runs: Sequence[Run]) -> Figure | None:
     """The picture for a scenario of two or three guests with one curve each; None for any other."""
-    plans = expanded(one.scenario, runs[0].seed)
-    if len(plans) not in (2, 3) or one.scenario.host.pcpus < len(plans) * one.scenario.host.threads_per_core:
+    plans = expanded(outcomes.scenario, runs[0].seed)
+    if len(plans) not in (2, 3) or outcomes.scenario.host.pcpus < len(plans) * outcomes.scenario.host.threads_per_core:
         return None
     if any(len(plan.phases) > 1 or plan.phases[0].curve != plan.curve or plan.phases[0].serial for plan in plans):
         return None
     short = short_names(run.policy for run in runs)
-    choices = [_choice(one.scenario, run, plans, narrow(short[run.policy])) for run in runs]
-    figure = _of_two(one, plans, choices) if len(plans) == 2 else _of_three(one, plans, choices)
-    title(figure, "Sum of speedups over splits", one.scenario, runs)
+    choices = [_choice(outcomes.scenario, run, plans, narrow(short[run.policy])) for run in runs]
+    figure = _of_two(outcomes, plans, choices) if len(plans) == 2 else _of_three(outcomes, plans, choices)
+    title(figure, "Sum of speedups over splits", outcomes.scenario, runs)
     return figure
 
 
@@ -92,13 +92,13 @@ def all_splits(guests: int, scenario: Scenario) -> list[tuple[int, ...]]:
     return [(first, second, pool - first - second) for first in firsts for second in range(chunk, pool - first, chunk)]
 
 
-def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]) -> Figure:
+def _of_two(outcomes: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     height = 0.5 + 0.32 * (len(choices) + 1)
     figure = Figure(figsize=(13, 5.6 + height), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4.6, height])
-    splits = all_splits(2, one.scenario)
+    splits = all_splits(2, outcomes.scenario)
     firsts = [cpus[0] for cpus in splits]
     dark, light = colours(5)[0], colours(5)[2]
     names = [narrow(plan.name) for plan in plans]
@@ -120,7 +120,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
         linestyle="-.",
         label=legend_text(plans[1].name, plans[1].curve.name),
     )
-    best, most = best_split(plans, one.scenario)
+    best, most = best_split(plans, outcomes.scenario)
     above.plot([best[0]], [most], "*", color="gold", markeredgecolor="black", markersize=17, label="oracle", zorder=3)
     for number, choice in enumerate(choices):
         _mark(above, choice, number)
@@ -129,7 +129,7 @@ def _of_two(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]
     above.grid(color="0.9")
     figure.legend(*above.get_legend_handles_labels(), loc="outside right upper", fontsize=9, frameon=False)
     _strip(below, choices, (best, most))
-    pool = one.scenario.host.pcpus
+    pool = outcomes.scenario.host.pcpus
     below.set_xlabel(f"CPUs of {names[0]} ({names[1]} has the rest of {pool})")
     below.set_xlim(0, pool)
     return figure
@@ -162,27 +162,27 @@ def _strip(axis: Axes, choices: Sequence[Choice], oracle: tuple[tuple[int, ...],
     axis.set_yticks(range(len(choices) + 1), ["oracle", *(choice.policy for choice in choices)])
     axis.set_ylim(len(choices) + 0.6, -0.6)
     axis.grid(axis="x", color="0.9")
-    words = "marker: the split used longest; bar: all in the later half; right: sum of speedups (of the oracle's)"
-    axis.set_title(words, fontsize=9, loc="left")
-    said = axis.twinx()  # next to the marks, where nothing else is drawn
-    sums = [f"{_split(best)}, {most:.1f}", *(choice.words(most) for choice in choices)]
-    said.set_yticks(range(len(choices) + 1), sums, fontsize=9)
-    said.set_ylim(axis.get_ylim())
-    said.tick_params(length=0)
+    legend = "marker: the split used longest; bar: all in the later half; right: sum of speedups (of the oracle's)"
+    axis.set_title(legend, fontsize=9, loc="left")
+    sums_axis = axis.twinx()  # next to the marks, where nothing else is drawn
+    sums = [f"{_split(best)}, {most:.1f}", *(choice.label(most) for choice in choices)]
+    sums_axis.set_yticks(range(len(choices) + 1), sums, fontsize=9)
+    sums_axis.set_ylim(axis.get_ylim())
+    sums_axis.tick_params(length=0)
 
 
-def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]) -> Figure:
+def _of_three(outcomes: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choice]) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    chunk, pool = one.scenario.host.threads_per_core, one.scenario.host.pcpus
+    chunk, pool = outcomes.scenario.host.threads_per_core, outcomes.scenario.host.pcpus
     figure = Figure(figsize=(11, 7.6), layout="constrained")
     axis = figure.subplots()
-    sums = {(cpus[0], cpus[1]): value_of(plans, cpus) for cpus in all_splits(3, one.scenario)}
+    sums = {(cpus[0], cpus[1]): value_of(plans, cpus) for cpus in all_splits(3, outcomes.scenario)}
     sizes = list(range(chunk, pool - chunk, chunk))
     values = [[sums.get((first, second), math.nan) for first in sizes] for second in sizes]
     edges = [size - chunk / 2 for size in [*sizes, sizes[-1] + chunk]]
     image = axis.pcolormesh(edges, edges, values, cmap="cividis")
-    best, most = best_split(plans, one.scenario)
+    best, most = best_split(plans, outcomes.scenario)
     axis.plot(
         [best[0]],
         [best[1]],
@@ -194,7 +194,7 @@ def _of_three(one: Outcomes, plans: Sequence[GuestPlan], choices: Sequence[Choic
         label=f"oracle: {_split(best)}, {most:.1f}",
     )
     for choice, marker in zip(choices, MARKERS * len(choices), strict=False):
-        label = f"{choice.policy}: {choice.words(most)}"
+        label = f"{choice.policy}: {choice.label(most)}"
         if choice.split is None:
             axis.plot([], [], linestyle="none", label=label)
             continue

@@ -109,8 +109,8 @@ def ratios(scenario: Scenario, runs: Sequence[Run], oracles: Mapping[int, Oracle
     ]
 
 
-def _ratio(mine: float, other: float | None) -> float | None:
-    return mine / other if other else None
+def _ratio(value: float, reference: float | None) -> float | None:
+    return value / reference if reference else None
 
 
 def summaries(scenario: Scenario, runs: Sequence[Run], oracles: Mapping[int, Oracle]) -> list[Summary]:

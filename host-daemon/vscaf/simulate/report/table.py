@@ -22,29 +22,29 @@ WIDEST = 1000
 QUANTILES = {"min": 0.0, "10%": 0.1, "median": 0.5, "90%": 0.9, "max": 1.0}
 
 
-def table(one: Outcomes, console: Console) -> Group:
+def table(outcomes: Outcomes, console: Console) -> Group:
     """The table of one scenario, and lines below it with violations and failed runs.
 
     If a row for each policy is too wide for *console*, the table has a column for each policy.
     """
-    scenario, runs = one.scenario, one.runs
+    scenario, runs = outcomes.scenario, outcomes.runs
     parts: list[Table | Text] = []
-    found = summaries(scenario, runs, one.oracles)
+    found = summaries(scenario, runs, outcomes.oracles)
     if found:
-        title, columns, rows = _cells(one, found)
+        title, columns, rows = _cells(outcomes, found)
         upright = _table(title, columns, rows)
         wide = console.measure(upright, options=console.options.update(width=WIDEST)).maximum
         parts.append(upright if wide <= console.width else _table(title, *_turned(columns, rows)))
-    if one.oracles:
-        parts.append(Text(printable(_oracle(next(iter(one.oracles.values()))))))
+    if outcomes.oracles:
+        parts.append(Text(printable(_oracle(next(iter(outcomes.oracles.values()))))))
     for run in runs:
-        whose, more = f"{run.policy}, seed {run.seed}", len(run.violations) - FEW_VIOLATIONS
+        run_name, hidden = f"{run.policy}, seed {run.seed}", len(run.violations) - FEW_VIOLATIONS
         for violation in run.violations[:FEW_VIOLATIONS]:
-            parts.append(Text(printable(f"violation: {whose}: {violation}"), style="bold red"))
-        if more > 0:
-            parts.append(Text(printable(f"violation: {whose}: {more} more: see --json"), style="bold red"))
-    for bad in one.failures:
-        parts.append(Text(printable(f"failed: {bad.policy}, seed {bad.seed}: {bad.why}"), style="bold red"))
+            parts.append(Text(printable(f"violation: {run_name}: {violation}"), style="bold red"))
+        if hidden > 0:
+            parts.append(Text(printable(f"violation: {run_name}: {hidden} more: see --json"), style="bold red"))
+    for failure in outcomes.failures:
+        parts.append(Text(printable(f"failed: {failure.policy}, seed {failure.seed}: {failure.why}"), style="bold red"))
     if not parts:
         parts.append(Text(printable(f"{scenario.name}: no run")))
     return Group(*parts)
@@ -70,11 +70,11 @@ def together_table(found: Sequence[Outcomes]) -> Table:
 
 
 def _oracle(oracle: Oracle) -> str:
-    words = f"oracle: {oracle.sum_of_speedups:.2f} with the best split "
+    text = f"oracle: {oracle.sum_of_speedups:.2f} with the best split "
     if oracle.split is None:
-        return words + "at every instant"
+        return text + "at every instant"
     shown = ": " + ", ".join(f"{name} {cpus}" for name, cpus in oracle.split.items())
-    return words + "all the time" + (shown if len(oracle.split) <= FEW_GUESTS else "")
+    return text + "all the time" + (shown if len(oracle.split) <= FEW_GUESTS else "")
 
 
 def _table(title: str, columns: list[str], rows: list[list[str]]) -> Table:

@@ -157,9 +157,9 @@ class _CurveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 def formula_curve(formula: Formula) -> FormulaCurve:
     """The curve of *formula*. Its name has the formula's parameters."""
     figures = {key: value for key, value in msgspec.to_builtins(formula).items() if key != "model"}
-    words = " ".join(f"{key} {value:g}" for key, value in figures.items() if value is not None and key != "ipc")
+    parameters = " ".join(f"{key} {value:g}" for key, value in figures.items() if value is not None and key != "ipc")
     model = str(msgspec.to_builtins(formula)["model"])
-    return FormulaCurve(formula, f"{model} {words}".strip(), formula.ipc)
+    return FormulaCurve(formula, f"{model} {parameters}".strip(), formula.ipc)
 
 
 def shipped_curves() -> tuple[str, ...]:
@@ -228,9 +228,9 @@ def found_file(folder: str, name_or_path: str | Path) -> Path:
         return Path(str(resources.files("vscaf.simulate").joinpath(folder, f"{name_or_path}.toml")))
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():
-        what = folder.removesuffix("s")
+        kind = folder.removesuffix("s")
         known = ", ".join(shipped(folder)) or "none"
-        raise UsageError(f"{what} {name_or_path}: no shipped one has that name ({known}), and no file: give one")
+        raise UsageError(f"{kind} {name_or_path}: no shipped one has that name ({known}), and no file: give one")
     return path
 
 
@@ -253,12 +253,12 @@ class _Shape:
         return value
 
     def _value(self, x: float) -> float:
-        at, speedups = self._at, self._speedups
-        if x >= at[-1]:
+        positions, speedups = self._at, self._speedups
+        if x >= positions[-1]:
             return speedups[-1]
-        after = next(index for index, one in enumerate(at) if one > x)
-        low, width = after - 1, at[after] - at[after - 1]
-        part = (x - at[low]) / width
+        after = next(index for index, one in enumerate(positions) if one > x)
+        low, width = after - 1, positions[after] - positions[after - 1]
+        part = (x - positions[low]) / width
         if self._slopes is None:
             return speedups[low] + part * (speedups[after] - speedups[low])
         rest = 1.0 - part
@@ -270,20 +270,20 @@ class _Shape:
         )
 
 
-def _monotone_slopes(at: list[float], values: list[float]) -> list[float]:
+def _monotone_slopes(positions: list[float], values: list[float]) -> list[float]:
     """Slopes at the points of a cubic that is monotone where the points are (weighted harmonic means)."""
-    count = len(at)
+    count = len(positions)
     if count < 3:
-        return [(values[-1] - values[0]) / (at[-1] - at[0])] * 2 if count == 2 else [0.0] * count
-    widths = [after - before for before, after in itertools.pairwise(at)]
+        return [(values[-1] - values[0]) / (positions[-1] - positions[0])] * 2 if count == 2 else [0.0] * count
+    widths = [after - before for before, after in itertools.pairwise(positions)]
     steps = [(after - before) / width for before, after, width in zip(values, values[1:], widths, strict=False)]
     slopes = [_end_slope(widths[0], widths[1], steps[0], steps[1])]
-    for one in range(1, count - 1):
-        before, after = steps[one - 1], steps[one]
+    for index in range(1, count - 1):
+        before, after = steps[index - 1], steps[index]
         if before * after <= 0.0:
             slopes.append(0.0)
             continue
-        first, second = 2.0 * widths[one] + widths[one - 1], widths[one] + 2.0 * widths[one - 1]
+        first, second = 2.0 * widths[index] + widths[index - 1], widths[index] + 2.0 * widths[index - 1]
         slopes.append((first + second) / (first / before + second / after))
     return [*slopes, _end_slope(widths[-1], widths[-2], steps[-1], steps[-2])]
 

@@ -39,7 +39,7 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
     except OSError as error:
         raise UsageError(f"{where}: {error.strerror}: give a readable file") from error
     except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}: {_mend(str(error))}") from error
+        raise UsageError(f"{where}: {error}: {_hint(str(error))}") from error
     except msgspec.DecodeError as error:
         raise UsageError(f"{where}: not TOML: {error}: fix that line") from error
     scenario = _with_paths(scenario, path.parent)
@@ -63,7 +63,7 @@ _TABLES: tuple[tuple[str, type[msgspec.Struct]], ...] = (
 )
 
 
-def _mend(error: str) -> str:
+def _hint(error: str) -> str:
     """The hint for an error: the keys of its table."""
     error = re.sub(r"\[[0-9.]+\]", "[]", error)
     place = next((table for path, table in _TABLES if path in error), Scenario)
