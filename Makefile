@@ -23,7 +23,7 @@ SLOWEST = --durations=15 --durations-min=2
 # Builds and runs the fuzz targets. $(1): options of run.py
 define fuzz-agent
 @tests/build-c $(BUILD)/fuzz clang fuzz
-@$(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(1)
+@$(STAGE) 'fuzzing' $(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(1)
 endef
 
 define c-tests
@@ -97,7 +97,7 @@ test-systemd: image ## test the agent as a systemd service in a guest (root; nee
 	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/systemd $(ARGS)
 
-# The tests with real guests wait for them most of the time, so all other tests run beside them.
+# The tests with real guests wait for them most of the time. All other tests use the CPU time that is left meanwhile.
 check: lint image ## run all checks
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line check-guests check-others
 	@$(SAY) 'make check: all passed'
@@ -105,6 +105,7 @@ check: lint image ## run all checks
 check-guests:
 	$(guest-tests)
 
+check-others: STAGE := nice -n 10 $(STAGE)
 check-others:
 	$(c-tests)
 	$(unit-tests)
