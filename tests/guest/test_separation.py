@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from vscaf_lab import Guest, PrivateLibvirt, Sampler
 from vscaf_lab.daemon import DaemonProcess
 from vscaf_lab.polling import HANG_S, until
 from vscaf_lab.runner import Command
-from vscaf_lab.separation import affinities, overlaps, partition_changes, rounds
+from vscaf_lab.separation import affinities, affinity_changes, overlaps, partition_changes, rounds
 
 from .conftest import POOL_LIST, Pair, again, enough, over_and_over
 
@@ -65,10 +66,21 @@ def check_apart(sampler: Sampler, programs: list[Programs], events: list[dict[st
     """No guests were pinned to the same pCPU. Overlaps with a floating guest came only as a program started, or after a
     guest had rested."""
     found = overlaps(sampler.samples, {one.guest.name: one.windows for one in programs})
-    assert [one for one in found if not one.floating] == [], found
+    assert [one for one in found if not one.floating] == [], (found, explained(sampler, events))
     starts = sum(len(one.windows) for one in programs)
     rests = sum(event["kind"] == "allocation" and event["to"] == "rest" for event in events)
-    assert len(found) <= starts + rests, (found, starts, rests)
+    assert len(found) <= starts + rests, (found, starts, rests, explained(sampler, events))
+
+
+def explained(sampler: Sampler, events: list[dict[str, Any]]) -> str:
+    """The vCPUs' affinities and the daemon's events in order of time, a line each."""
+    wall_s = time.time() - time.monotonic()
+    lines = [
+        (datetime.fromtimestamp(wall_s + at_s, UTC).isoformat(timespec="milliseconds"), str(affinities))
+        for at_s, affinities in affinity_changes(sampler.samples)
+    ]
+    lines += [(event["time"], str(event)) for event in events]
+    return "\n".join(" ".join(line) for line in sorted(lines))
 
 
 def cpu_time_s(thread: int) -> float:

@@ -141,6 +141,18 @@ def partition_changes(samples: Sequence[Sample]) -> dict[str, int]:
     return dict(changes)
 
 
+def affinity_changes(samples: Sequence[Sample]) -> list[tuple[float, dict[str, list[str]]]]:
+    """When the affinity of a vCPU changed, and each domain's affinities since then, by vCPU. To explain a failure."""
+    changes: list[tuple[float, dict[str, list[str]]]] = []
+    for taken in rounds(samples):
+        present: dict[str, list[str]] = defaultdict(list)
+        for sample in sorted(taken, key=lambda sample: (sample.domain, sample.vcpu)):
+            present[sample.domain].append(",".join(map(str, sorted(sample.affinity))))
+        if not changes or changes[-1][1] != present:
+            changes.append((taken[0].monotonic_s, dict(present)))
+    return changes
+
+
 def cpu_seconds(samples: Sequence[Sample]) -> dict[tuple[str, int], float]:
     """CPU time that each vCPU used between its first and last sample, by domain and vCPU."""
     first: dict[tuple[str, int], int] = {}
