@@ -26,31 +26,8 @@ define fuzz-agent
 @$(STAGE) 'fuzzing' $(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(1)
 endef
 
-define c-tests
-@$(STAGE) 'gcc' tests/build-c $(BUILD)/meson gcc plain --test
-@$(STAGE) 'clang' tests/build-c $(BUILD)/clang clang plain --test
-@$(STAGE) 'gcc with address and undefined sanitizers' tests/build-c $(BUILD)/sanitized gcc sanitized --test
-@$(STAGE) 'gcc with the thread sanitizer' tests/build-c $(BUILD)/threads gcc threads --test
-@$(STAGE) 'the shim without counters' tests/build-c $(BUILD)/no-counters gcc no-counters --quick-test
-@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
-@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
-@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \
-    $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
-$(call fuzz-agent)
-@$(STAGE) 'shim test with a wheel' env $(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
-endef
-
-define unit-tests
-@$(STAGE) 'unit, property and driver tests' \
-    env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) $(SLOWEST) tests/unit tests/driver $(ARGS)
-endef
-
-define guest-tests
-@$(STAGE) 'tests with real guests' $(ROOT) env $(ENV) $(BIN)/python -m pytest $(SLOWEST) tests/guest $(ARGS)
-endef
-
-.PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd fuzz chaos check \
-    check-guests check-others demo demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking bench-policies clean
+.PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd fuzz chaos check demo \
+    demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking bench-policies clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -78,13 +55,24 @@ quick: lint ## the first checks after a change: lint, unit tests, one C build wi
 	@$(STAGE) 'unit tests' env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m 'not slow' tests/unit $(ARGS)
 
 test-c: setup venv ## build the C parts without warnings (gcc, clang, sanitizers, aarch64) and run their tests
-	$(c-tests)
+	@$(STAGE) 'gcc' tests/build-c $(BUILD)/meson gcc plain --test
+	@$(STAGE) 'clang' tests/build-c $(BUILD)/clang clang plain --test
+	@$(STAGE) 'gcc with address and undefined sanitizers' tests/build-c $(BUILD)/sanitized gcc sanitized --test
+	@$(STAGE) 'gcc with the thread sanitizer' tests/build-c $(BUILD)/threads gcc threads --test
+	@$(STAGE) 'the shim without counters' tests/build-c $(BUILD)/no-counters gcc no-counters --quick-test
+	@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
+	@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
+	@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \
+	    $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
+	$(call fuzz-agent)
+	@$(STAGE) 'shim test with a wheel' env $(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
 test-unit: programs venv ## run the tests without guests
-	$(unit-tests)
+	@$(STAGE) 'unit, property and driver tests' \
+	    env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) $(SLOWEST) tests/unit tests/driver $(ARGS)
 
 test-guest: image ## run the tests with real guests (root)
-	$(guest-tests)
+	@$(STAGE) 'tests with real guests' $(ROOT) env $(ENV) $(BIN)/python -m pytest $(SLOWEST) tests/guest $(ARGS)
 
 chaos: image ## random failures in real guests for five minutes (root); ARGS="--seconds 300 --seed N"; logs: build/chaos
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.chaos_run --output $(BUILD)/chaos $(ARGS)
@@ -97,18 +85,8 @@ test-systemd: image ## test the agent as a systemd service in a guest (root; nee
 	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/systemd $(ARGS)
 
-# The tests with real guests wait for them most of the time. All other tests use the CPU time that is left meanwhile.
-check: lint image ## run all checks
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line check-guests check-others
+check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'
-
-check-guests:
-	$(guest-tests)
-
-check-others: STAGE := nice -n 10 $(STAGE)
-check-others:
-	$(c-tests)
-	$(unit-tests)
 
 soak: image ## run for hours: an hour of fuzzing, thousands of random histories, chaos, systemd, Debian 13 (root)
 	@$(STAGE) 'an hour of fuzzing' $(MAKE) fuzz ARGS='--seconds 3600'

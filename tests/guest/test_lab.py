@@ -71,14 +71,22 @@ def test_commands_run_side_by_side_and_are_told_apart(pair: Pair) -> None:
 
 
 def test_clock_offset_is_steady(pair: Pair) -> None:
+    """Between two steps of the guest's clock. An emulated guest makes up lost ticks in steps while the host is busy."""
     guest, _ = pair
-    first, second = guest.clock_offset(), guest.clock_offset()
-    before_s = time.monotonic()
-    uptime_s = float(guest.run("cat /proc/uptime").text.split()[0])
-    after_s = time.monotonic()
-    assert abs(first.seconds - second.seconds) <= first.uncertainty_s + second.uncertainty_s + 1e-4
-    slack_s = first.uncertainty_s + 0.02  # /proc/uptime has two decimals
-    assert before_s - slack_s <= uptime_s - first.seconds <= after_s + slack_s
+
+    def steady() -> bool:
+        first = guest.clock_offset()
+        before_s = time.monotonic()
+        uptime_s = float(guest.run("cat /proc/uptime").text.split()[0])
+        after_s = time.monotonic()
+        second = guest.clock_offset()
+        if abs(first.seconds - second.seconds) > first.uncertainty_s + second.uncertainty_s + 1e-4:
+            return False
+        slack_s = first.uncertainty_s + 0.02  # /proc/uptime has two decimals
+        assert before_s - slack_s <= uptime_s - first.seconds <= after_s + slack_s
+        return True
+
+    until(steady)
 
 
 def test_sampler_agrees_with_the_pins(lab: PrivateLibvirt) -> None:

@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,16 @@ security_driver = "none"
 namespaces = []
 stdio_handler = "logd"
 """
+
+
+def accepts(path: Path) -> bool:
+    """Whether a process listens at the socket. A daemon makes the file a moment before it listens."""
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(os.fsencode(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+    return True
 
 
 class PrivateLibvirt:
@@ -210,12 +221,12 @@ class PrivateLibvirt:
         if kept is not None and kept.is_dir():
             shutil.copytree(kept, self.directory / "cache" / "qemu" / "capabilities")
 
-    def _start(self, name: str, socket: Path) -> None:
+    def _start(self, name: str, endpoint: Path) -> None:
         program = shutil.which(name, path=SYSTEM_PATH)
         if program is None:
             package = "libvirt-daemon-log (or libvirt-daemon)" if name == "virtlogd" else "libvirt-daemon"
             raise LabError(f"{name} is not installed: install the package {package}")
-        socket.unlink(missing_ok=True)
+        endpoint.unlink(missing_ok=True)
         binds = [str(path) for pair in self._binds for path in pair]
         daemon = [program, "--config", f"/etc/libvirt/{name}.conf", "--pid-file", str(self.directory / f"{name}.pid")]
         environment = {
@@ -241,7 +252,7 @@ class PrivateLibvirt:
             )
         self._daemons[name] = process
         end_s = time.monotonic() + START_DEADLINE_S
-        while not socket.exists():
+        while not accepts(endpoint):
             if process.poll() is not None or time.monotonic() > end_s:
                 log_text = "".join(
                     path.read_text(errors="replace")[-1000:]
