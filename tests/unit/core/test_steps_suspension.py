@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from test_steps import ask, cooperating, cpus, floating, goal, on, resting
-from vscaf.core.backoff import RETRY_S
+from vscaf.core.backoff import RETRY_MOST_S, RETRY_S
 from vscaf.core.reconcile.state import (
     AnnouncedSize,
     Apply,
@@ -57,14 +57,28 @@ def test_where_a_suspend_fails_it_rests_and_is_tried_again():
     begun = ask([on(0, 1)], {"a": STOP}).transitions["a"]
     once = on_failed(begun, Suspend("a", again=False), 10.0)
     assert once.affinity == begun.affinity and once.suspended_by_us, "the suspend may have taken effect"
-    assert ask([once], {"a": STOP}).calls == () and ask([once], {"a": STOP}).again_at_s == 10.0 + RETRY_S
-    steps = ask([once], {"a": STOP}, 11.0)
+    steps = ask([once], {"a": STOP})
     assert [type(call) for call in steps.calls] == [Apply] and steps.calls[0].partition == cpus()
     rests = on_done(steps.transitions["a"], steps.calls[0])
     assert rests.claim == cpus()
+    assert ask([rests], {"a": STOP}).calls == () and ask([rests], {"a": STOP}).again_at_s == 10.0 + RETRY_S
     assert ask([rests], {"a": STOP}, 11.0).calls == (Suspend("a", again=True),)
     stopped = on_suspended(ask([rests], {"a": STOP}, 11.0).transitions["a"])
     assert stopped.latent_claim == cpus() and on_external_resume(stopped).claim == cpus(), "at rest it claims nothing"
+
+
+def test_failed_suspends_delay_nothing_but_the_next_suspend():
+    begun = ask([on(0, 1)], {"a": STOP})
+    steps = ask([on_failed(begun.transitions["a"], Suspend("a", again=False), 10.0)], {"a": STOP})
+    transition = on_done(steps.transitions["a"], steps.calls[0])
+    for _ in range(8):
+        at_s = transition.suspend_backoff.retry_at_s
+        steps = ask([transition], {"a": STOP}, at_s)
+        assert steps.calls == (Suspend("a", again=True),)
+        transition = on_failed(steps.transitions["a"], steps.calls[0], at_s)
+    assert transition.suspend_backoff.retry_at_s == at_s + RETRY_MOST_S
+    (call,) = ask([transition], {"a": goal(0, 1)}, at_s).calls
+    assert isinstance(call, Apply) and call.partition == cpus(0, 1), "it has its turn at once"
 
 
 def test_it_runs_again_once_its_partition_is_free_and_its_pins_are_there():

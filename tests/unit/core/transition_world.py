@@ -669,8 +669,9 @@ class World:
                 )
         for name, transition in self.transitions.items():
             if self.goals[name].suspended and not transition.known_suspended and states[name] != State.UNKNOWN:
-                assert transition.moving or self.now_s < transition.retry_at_s, f"no step suspends {name}"
-                assert transition.moving or self.again_at_s <= transition.retry_at_s
+                retry_at_s = max(transition.retry_at_s, transition.suspend_backoff.retry_at_s)
+                assert transition.moving or self.now_s < retry_at_s, f"no step suspends {name}"
+                assert transition.moving or self.again_at_s <= retry_at_s
             announced = transition.announced is not None and transition.answers and not transition.acknowledged
             if (
                 announced

@@ -10,7 +10,7 @@ its `latent_claim`. They become its claim as soon as somebody resumes it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from vscaf.core.backoff import wait_s
+from vscaf.core.backoff import Backoff, wait_s
 from vscaf.core.reconcile.pins import UNKNOWN, HostLayout, pinned_alone
 from vscaf.values import GuestTopology
 
@@ -99,6 +99,8 @@ class TransitionState:
     """Failed calls in a row."""
     retry_at_s: float = float("-inf")
     """No call is begun before this time."""
+    suspend_backoff: Backoff = field(default_factory=Backoff)
+    """Failed suspends in a row. They delay the next suspend, and no other call."""
     vcpus_refused: int | None = None
     """A number of vCPUs that was asked for and was not reached."""
     unused_since_s: float | None = None
@@ -229,6 +231,7 @@ def on_suspended(transition: TransitionState) -> TransitionState:
             moving_to=None,
             failures=0,
             retry_at_s=float("-inf"),
+            suspend_backoff=Backoff(),
             leaving_since_s=None,
             suspended_by_us=True,
             known_suspended=True,
@@ -295,7 +298,10 @@ def on_failed(transition: TransitionState, call: Action, now_s: float) -> Transi
 
     The claim stays as wide as it was made when the call began. The next call waits, longer after each failure.
     """
-    if isinstance(call, Suspend | Resume):  # neither affects its pins
+    if isinstance(call, Suspend):  # it does not affect the pins, so the domain can rest, and can have its turn
+        suspend_backoff = transition.suspend_backoff.failed(now_s)
+        return replace(transition, moving=False, moving_to=None, suspend_backoff=suspend_backoff)
+    if isinstance(call, Resume):  # it does not affect its pins either
         return replace(
             transition,
             moving=False,

@@ -239,9 +239,12 @@ class _Stepper:
         if transition.known_suspended:
             self.states[name] = State.SUSPENDED
             return
-        if transition.failures:
+        if transition.suspend_backoff.failures:
             self.rest(name)
-        self.begin(Suspend(name, transition.suspended_by_us))
+        if transition.suspend_backoff.due(self.now_s):
+            self.begin(Suspend(name, transition.suspended_by_us))
+        else:
+            self.again(transition.suspend_backoff.retry_at_s)
         self.states[name] = State.SHRINKING
 
     def resume(self, name: str) -> None:
