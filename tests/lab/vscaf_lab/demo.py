@@ -41,8 +41,8 @@ from vscaf_lab.watch import Watch
 
 PROGRAM_DEADLINE_S = 300.0
 TEXTS = PairTexts("guests", "domain", "guest", "Two guests on two pCPUs", "which domain computed on which pCPU")
-PAIRS = (Pair("cg.A", 1, 5.0), Pair("ep.W", 2, 6.0))
-QUICK_PAIRS = (Pair("cg.W", 3, 2.0), Pair("ep.S", 2, 3.0))
+PROGRAMS, QUICK_PROGRAMS = ("cg.A", "ep.W"), ("cg.W", "ep.S")
+ALONE_S, QUICK_ALONE_S = 20.0, 6.0  # the time of a program's repetitions, alone on one thread
 
 
 def command(pair: Pair, policy: str, run: int) -> str:
@@ -75,15 +75,18 @@ class Demo:
         self.pool = cpus[:2]
         self._runs = 0
 
-    def pair(self, pair: Pair) -> None:
-        """Runs a pair in two guests and reports on it."""
-        self.report.print_line(f"[bold]{pair.name}[/]: booting two guests of two vCPUs")
+    def pair(self, program: str, alone_s: float) -> None:
+        """Runs the program as a pair in two guests and reports on it. It takes about *alone_s* on one thread."""
+        once = Pair(program, 1, 0.0)
+        self.report.print_line(f"[bold]{once.name}[/]: booting two guests of two vCPUs")
         pinned = ",".join(map(str, self.pool))
         with (
             Guest(self.lab, NAMES[0], self.image, vcpus=2, cpuset=pinned) as first,
             Guest(self.lab, NAMES[1], self.image, vcpus=2, cpuset=pinned) as second,
         ):
             guests = (first, second)
+            once_s = finished(first, first.start(command(once, "alone", 0)), 0, 1.0).run.seconds
+            pair = Pair.lasting(program, alone_s, once_s)
             self.report.run(
                 pair,
                 lambda: self.alone(guests, pair),
@@ -143,8 +146,8 @@ def measure(report: Report) -> None:
     with PrivateLibvirt(logs=report.logs, cache=Path("build/lab/cache")) as lab:
         report.machine["guests"] = accelerator.domain_type(image, lab.cache)
         demo = Demo(lab, image, report)
-        for pair in QUICK_PAIRS if report.given.quick else PAIRS:
-            demo.pair(pair)
+        for program in QUICK_PROGRAMS if report.given.quick else PROGRAMS:
+            demo.pair(program, QUICK_ALONE_S if report.given.quick else ALONE_S)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

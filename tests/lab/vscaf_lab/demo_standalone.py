@@ -46,7 +46,6 @@ TEXTS = PairTexts(
     "which program computed on which CPU",
 )
 DEADLINE_S = 300.0
-DELAY = 0.2  # of the time alone: by then, even at full speed on two CPUs, the first has not done half of its work
 PROGRAMS = ("cg.A", "ep.W")
 ALONE_S, QUICK_ALONE_S = 6.0, 2.0  # the time of a program's repetitions, alone on one thread
 
@@ -166,7 +165,7 @@ class Demo:
     def calibrate(self, program: str, alone_s: float) -> Pair:
         """A pair whose program takes about *alone_s* on one thread of this machine."""
         once = self.start(Pair(program, 1, 0.0), "alone", 0).finish(program, 1.0).run.seconds
-        return Pair(program, max(1, round(alone_s / once)), DELAY * alone_s)
+        return Pair.lasting(program, alone_s, once)
 
     def pair(self, pair: Pair) -> None:
         """Runs a pair and reports on it."""

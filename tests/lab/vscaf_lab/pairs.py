@@ -38,6 +38,10 @@ NAMES = ("first", "second")
 POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")
 MANAGED = ("equipartition", "max-speedup")  # by vscaf: programs are started by `vscaf-run`
 
+# The second program starts after this part of the time alone. By then the first has not done half of its work, even at
+# full speed on two CPUs.
+DELAY = 0.2
+
 # What must hold, by program: the least ratio of the sum of speedups under max-speedup to that under static and under
 # unmanaged. EP has almost no barriers, so on two CPUs there is nothing to gain or lose.
 BARS = {"cg": {"static": 0.95, "unmanaged": 1.3}, "ep": {"static": 0.95, "unmanaged": 0.95}}
@@ -65,6 +69,12 @@ class Pair:
     @property
     def name(self) -> str:
         return f"{self.program}+{self.program}"
+
+    @classmethod
+    def lasting(cls, program: str, alone_s: float, once_s: float) -> Pair:
+        """The pair whose program takes about *alone_s* on one thread here, where doing its work once takes *once_s*."""
+        repeat = max(1, round(alone_s / once_s))
+        return cls(program, repeat, DELAY * repeat * once_s)
 
 
 @dataclass

@@ -223,3 +223,11 @@ def test_a_demo_that_cannot_be_run_ends_with_2(tmp_path, capsys, error):
     assert run_demo(read_command("made-up", "a demo", "unused", ["--output", str(tmp_path)]), TEXTS, measure) == 2
     assert f"demo: no guest today; the logs are in {tmp_path / 'logs'}" in capsys.readouterr().out
     assert [pair["name"] for pair in json.loads((tmp_path / "report.json").read_text())["pairs"]] == ["found before"]
+
+
+@pytest.mark.parametrize("once_s", [0.1, 7.4, 19.0, 45.0])
+def test_the_second_program_starts_while_the_first_computes_on_a_machine_of_any_speed(once_s):
+    pair = Pair.lasting("cg.A", 20.0, once_s)
+    work_s = pair.repeat * once_s
+    assert pair.repeat >= 1 and (pair.repeat == 1 or 10.0 < work_s < 30.0)
+    assert 0.0 < pair.delay_s < work_s / 2 / 2, "even on two CPUs it has not done half of its work"
