@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vscaf.hypervisor.libvirt.host import NOT_DESCRIBED, LibvirtHost
-from vscaf.values import DomainKey, DomainSeen
-from vscaf_lab.polling import HANG_S
+from vscaf.hypervisor.libvirt.host import LibvirtHost
+from vscaf.values import DomainKey
+from vscaf_lab.host_rig import HostRig
 
 from .faults import Faults
 from .node import write_node
@@ -18,27 +18,13 @@ ONLINE = frozenset({0, 2, 4})  # of the test driver's host, whatever its XML con
 
 
 @dataclass
-class Rig:
+class Rig(HostRig):
     """The host, the faults below it, and the changes that the host has reported."""
 
     host: LibvirtHost
     faults: Faults
     changes: int = 0
     tuned: list[DomainKey] = field(default_factory=list)
-
-    async def seen(self, name: str) -> DomainSeen:
-        """The domain of this name, as it is observed now, its description included."""
-        async with asyncio.timeout(HANG_S):
-            while True:
-                seen = {one.name: one for one in await self.host.observe()}[name]
-                if seen.rules_error != NOT_DESCRIBED:
-                    return seen
-
-    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Waits until *condition*. Raises TimeoutError after HANG_S."""
-        async with asyncio.timeout(HANG_S):
-            while not await condition():  # noqa: ASYNC110  (libvirt has no event of it)
-                await asyncio.sleep(0.01)
 
 
 def with_host(

@@ -13,11 +13,11 @@ from typing import Any
 import libvirt
 import pytest
 from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported, UsageError
-from vscaf.hypervisor.libvirt.host import NOT_DESCRIBED, LibvirtHost
+from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.values import DomainKey, DomainSeen, MetadataRules, RunState
 from vscaf_lab import Guest, PrivateLibvirt
-from vscaf_lab.polling import HANG_S
+from vscaf_lab.host_rig import HostRig
 
 from .conftest import IMAGE, POOL
 
@@ -67,25 +67,12 @@ def guests(shared_lab: PrivateLibvirt) -> Iterator[dict[str, Guest]]:
 
 
 @dataclass
-class Rig:
+class Rig(HostRig):
     """The host, and the changes that it has reported."""
 
     host: LibvirtHost
     changes: int = 0
     tuned: list[DomainKey] = field(default_factory=list)
-
-    async def seen(self, name: str) -> DomainSeen:
-        """The domain of this name, as it is observed now, its description included."""
-        async with asyncio.timeout(HANG_S):
-            while True:
-                seen = {one.name: one for one in await self.host.observe()}[name]
-                if seen.rules_error != NOT_DESCRIBED:
-                    return seen
-
-    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(HANG_S):
-            while not await condition():  # noqa: ASYNC110  (libvirt has no event of it)
-                await asyncio.sleep(0.02)
 
 
 def with_host(lab: PrivateLibvirt, runner: LoopThread, work: Callable[[Rig], Awaitable[None]]) -> None:

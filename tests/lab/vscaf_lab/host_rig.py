@@ -1,0 +1,31 @@
+"""What tests of `LibvirtHost` share, on libvirt's test driver and on real guests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from vscaf.hypervisor.libvirt.host import NOT_DESCRIBED, LibvirtHost
+from vscaf.values import DomainSeen
+
+from vscaf_lab.polling import HANG_S
+
+
+class HostRig:
+    """A host under test."""
+
+    host: LibvirtHost
+
+    async def seen(self, name: str) -> DomainSeen:
+        """The domain of this name, as it is observed now, its description included. TimeoutError after HANG_S."""
+        async with asyncio.timeout(HANG_S):
+            while True:
+                seen = {one.name: one for one in await self.host.observe()}[name]
+                if seen.rules_error != NOT_DESCRIBED:
+                    return seen
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Waits until *condition* is true. TimeoutError after HANG_S."""
+        async with asyncio.timeout(HANG_S):
+            while not await condition():  # noqa: ASYNC110  (libvirt has no event of it)
+                await asyncio.sleep(0.01)
