@@ -106,7 +106,7 @@ def load_config(path: Path) -> Config:
         config = msgspec.toml.decode(text, type=Config)
     except msgspec.ValidationError as error:
         raise UsageError(f"config {path}: {error}: see `vscaf daemon --help-config` for the keys") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"config {path}: not TOML: {error}: fix that line") from error
     try:
         _check(config)

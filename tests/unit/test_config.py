@@ -72,6 +72,14 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
 
 
+@pytest.mark.parametrize("content", [b'pool = "\xff"', b"x = " + b"[" * 100_000], ids=["not UTF-8", "too deep"])
+def test_what_no_parser_reads_is_refused_too(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "vscaf.toml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"not TOML: .*: fix that line"):
+        load_config(path)
+
+
 TABLES: list[tuple[tuple[str, ...], type[msgspec.Struct], set[str]]] = [
     ((), Config, {"policy", "domains"}),
     (("policy",), PolicyConfig, set()),
