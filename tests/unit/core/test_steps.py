@@ -16,6 +16,7 @@ from vscaf.core.reconcile.state import (
     on_failed,
     on_found_meant_to_rest,
     on_read,
+    on_treatment,
 )
 from vscaf.core.reconcile.steps import Announcement, Goal, Timing, next_steps
 from vscaf.values import State
@@ -132,6 +133,27 @@ def test_who_goes_to_rest_is_moved_at_once_and_told():
     assert (rested.claim, rested.resting) == (cpus(), True)
     done = ask([rested], {"a": goal()})
     assert (done.calls, done.states) == ((), {"a": State.RESTING})
+
+
+def test_who_rests_where_the_pool_now_is_claims_it_until_it_has_moved():
+    """pCPU 9 moves from the reserve to the pool. The next domain waits until nobody rests there."""
+    smaller, goals = treatment(rest_area=cpus(8), emulator_area=cpus(8)), {"a": goal(), "b": goal(0, 9)}
+    moved = on_treatment(resting(), smaller, added=cpus(9))
+    steps = ask([moved, on(0, name="b", treatment=smaller)], goals)
+    assert moved.claim == cpus(9) and steps.waits == {"b": ("a",)}
+    (call,) = (call for call in steps.calls if call.domain == "a")
+    assert call == Apply("a", cpus(), floating({8}, emulator=cpus(8)))
+    assert on_done(steps.transitions["a"], call).claim == cpus()
+    assert on_read(on_failed(steps.transitions["a"], call, 10.0), 2, floating(RESERVE)).claim == cpus(9)
+    frozen = on_treatment(resting(known_suspended=True, suspended_by_us=True), smaller, added=cpus(9))
+    assert (frozen.claim, frozen.latent_claim) == (cpus(), cpus(9)), "it runs nowhere"
+    for one, there, added in [
+        (resting(), smaller, cpus(7)),  # another pCPU
+        (resting(), smaller, cpus()),  # the pool is as before
+        (resting(), treatment(), cpus(9)),  # it goes on resting there
+        (on(0), smaller, cpus(9)),  # it does not rest
+    ]:
+        assert on_treatment(one, there, added) == replace(one, treatment=there)
 
 
 def test_who_rests_has_its_weight_at_rest_and_gets_it_back():

@@ -193,6 +193,22 @@ def on_found_meant_to_rest(transition: TransitionState) -> TransitionState:
     return replace(transition, claim=claim, resting=not claim, meant_to_rest=True)
 
 
+def on_treatment(
+    transition: TransitionState, treatment: Treatment, added: frozenset[int] = frozenset()
+) -> TransitionState:
+    """The state once another treatment is in force. added: pCPUs that have just come to the pool.
+
+    A domain at rest still runs on those of them that its rest area had before. It claims them until it has moved.
+    """
+    left = (transition.treatment.rest_area - treatment.rest_area) & added
+    transition = replace(transition, treatment=treatment)
+    if not left or not (transition.resting or transition.meant_to_rest):
+        return transition
+    if transition.known_suspended:
+        return replace(transition, latent_claim=transition.latent_claim | left)
+    return replace(transition, claim=transition.claim | left)
+
+
 def on_done(transition: TransitionState, call: Apply | Resize) -> TransitionState:
     """The state after *call* succeeded. After a resize, a look reads how many vCPUs there are."""
     transition = replace(transition, moving=False, moving_to=None, failures=0, retry_at_s=float("-inf"))
