@@ -10,6 +10,8 @@ from msgspec import Meta
 from vscaf.cpulist import format_cpu_list, parse_cpu_list
 from vscaf.errors import UsageError
 
+DEFAULT_CONFIG = Path("/etc/vscaf/vscaf.toml")
+
 Milliseconds = Annotated[int, Meta(ge=10, le=60_000)]
 Share = Annotated[str, Meta(pattern="^(reserve|share|keep)$")]
 GroupName = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -154,19 +156,20 @@ def _cpus(key: str, text: str) -> frozenset[int]:
 
 HELP = """\
 # vscaf daemon configuration (TOML). Only `pool` is needed. `vscaf check-config FILE` checks a file.
+# `vscaf reload` makes a running daemon use a changed file. Keys marked "restart" need a restart of the daemon instead.
 pool = "2-7"                      # pCPUs to hand out, whole cores
 reserve = "0-1"                   # where resting domains and emulators run; unset: all CPUs outside the pool
 metadata = true                   # also manage domains that are marked in their own libvirt metadata
-uri = "qemu:///system"            # libvirt connection
-state_directory = "/var/lib/vscaf"          # for the journal of the settings that were found
-control_socket = "/run/vscaf/control.sock"  # used by `vscaf status`, `vscaf policy` and other commands
+uri = "qemu:///system"            # libvirt connection; restart
+state_directory = "/var/lib/vscaf"          # for the journal of the settings that were found; restart
+control_socket = "/run/vscaf/control.sock"  # used by `vscaf status` and other commands; restart
 control_read_group = "vscaf"      # this group may read: status, events, policies, metrics; unset: only root
-control_write_group = "vscaf-admin"  # this group may also change: policy, release, manage, off; unset: only root
-metrics_address = "127.0.0.1:9753"   # Prometheus metrics over HTTP, for every client that can reach it; unset: off
+control_write_group = "vscaf-admin"  # this group may also change: policy, reload, release, ...; unset: only root
+metrics_address = "127.0.0.1:9753"   # Prometheus metrics over HTTP, for all clients that reach it; unset: off; restart
 
 period_ms = 250                   # observe and decide this often
 deadline_ms = 400                 # a guest that has not shrunk after this time is contained
-call_timeout_ms = 5000            # a libvirt call that takes longer is given up
+call_timeout_ms = 5000            # a libvirt call that takes longer is given up; restart
 newcomer_ms = 2000                # how long a domain gets an equal share after a long rest or with other programs
 exploration_percent = 1.0         # how much of the sum of speedups exploring may cost on average; 0: no exploring
 

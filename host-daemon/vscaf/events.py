@@ -46,6 +46,7 @@ class Kind(StrEnum):
     RELEASED = "released"
     GIVEN_BACK = "given-back"
     POLICY = "policy"
+    RELOADED = "reloaded"
     UNKNOWN = "unknown"
     KNOWN = "known"
     REFUSED = "refused"
@@ -99,6 +100,10 @@ class EventLog:
         self._last = 0
         self._news = asyncio.Event()
         self._closed = False
+
+    def time(self) -> str:
+        """The present time, as events have it."""
+        return _iso(self._now())
 
     @property
     def last(self) -> int:

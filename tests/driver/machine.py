@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import libvirt
+import msgspec
 from vscaf import clock
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.core.reconcile.plan import plan
@@ -290,6 +291,7 @@ class History:
             self.somebody_pins: 3,
             self.daemon_is_killed: 1,
             self.policy_changes: 1,
+            self.configuration_changes: 1,
             self.released_or_managed: 2,
             self.time_passes: 3,
         }
@@ -424,6 +426,23 @@ class History:
             else:
                 await operations.set_policy(name, {})
 
+    async def configuration_changes(self) -> None:
+        """Another pool, and for each domain another bound, or it is not managed."""
+        pool = self.chance.choice((POOL, POOL, "2,4", "0,2"))
+        rules = [DomainConfig(), DomainConfig(), DomainConfig(maximum=1), DomainConfig(managed=False)]
+        await self.reload(pool, {name: self.chance.choice(rules) for name in self.domains})
+
+    async def reload(self, pool: str, domains: dict[str, DomainConfig]) -> None:
+        self.note(f"reload: pool {pool}, {domains}")
+        with contextlib.suppress(VscafError):
+            cpus = await self.host.host_cpus()
+            self.leaving |= {name for name, rules in domains.items() if not rules.managed}
+            # Those at rest may have other pins than the new rest area until they are moved.
+            known = {one.name: one.transition for one in self.daemon.managed.values() if one.transition is not None}
+            self.foreign |= {name for name, one in known.items() if one.resting or one.meant_to_rest}
+            self.config = msgspec.structs.replace(self.config, pool=pool, domains=domains)
+            self.daemon.configure(self.config, cpus)
+
     async def released_or_managed(self) -> None:
         name = self.some_domain()
         one = next((one for one in self.daemon.managed.values() if one.name == name), None)
@@ -446,6 +465,7 @@ class History:
         """Without trouble every managed domain reaches its goal."""
         self.note("peace")
         self.faults.clear()
+        await self.reload(self.config.pool, {name: DomainConfig() for name in self.domains})
         if self.daemon.policy_name == "unmanaged":
             await Operations(self.daemon).set_policy("equipartition", {})
         for agent in self.agents.values():

@@ -14,9 +14,7 @@ def test_systemd_has_nothing_to_say_of_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed: the unit is not checked")
     unit = tmp_path / "vscaf.service"  # with a program that exists
-    unit.write_text(
-        UNIT.read_text(encoding="utf-8").replace("ExecStart=vscaf ", f"ExecStart={sys.executable} "), "utf-8"
-    )
+    unit.write_text(UNIT.read_text(encoding="utf-8").replace("=vscaf ", f"={sys.executable} "), "utf-8")
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
     )

@@ -18,13 +18,12 @@ from vscaf_policies import PolicyError
 from vscaf_policies.registry import load_policy, policy_names
 
 from vscaf.cli.status_table import table
-from vscaf.config import Config, load_config
+from vscaf.config import DEFAULT_CONFIG, Config, load_config
 from vscaf.control.client import NoDaemon, follow, get, get_status, post
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line, printable
 from vscaf.values import LEFT_ALONE, State
 
-DEFAULT_CONFIG = Path("/etc/vscaf/vscaf.toml")
 DEFAULT_SOCKET = Path(Config(pool="0").control_socket)
 
 Answer = TypeVar("Answer")
@@ -192,7 +191,8 @@ def policy_set(name: str, params: tuple[str, ...], socket: Path | None, config: 
     """Use the policy NAME from now on, with the given options and no others.
 
     The daemon checks the policy first. If it is refused, the present policy stays in use. The new policy stays in use
-    until the daemon ends. The configuration file is not changed, and the next daemon starts with it.
+    until the daemon ends, or until `vscaf reload` reads another policy from the configuration file. That file is not
+    changed, and the next daemon starts with it.
 
     \b
     Example:
@@ -235,6 +235,30 @@ def policy_rollback(socket: Path | None, config: Path) -> None:
         return await post(find_socket(socket, config), "/v1/policy/rollback")
 
     click.echo(f"policy {run(work)['name']} is in use again")
+
+
+@click.command(short_help="Make the daemon use its changed configuration.")
+@with_daemon
+def reload(socket: Path | None, config: Path) -> None:
+    """Make the daemon read its configuration file again and use it, without giving back what it still manages.
+
+    The daemon reads the file that it was started with. If the file is wrong, or changes a key that needs a restart
+    (`vscaf daemon --help-config` marks these), nothing changes. SIGHUP to the daemon does the same, but only the log
+    tells the result. A policy of `vscaf policy set` stays in use, unless the file's policy has changed.
+    """
+
+    async def work() -> Any:
+        try:
+            return await post(find_socket(socket, config), "/v1/reload")
+        except NoDaemon as error:
+            raise NoDaemon(f"{error} If control_socket was changed, restart the daemon") from error
+
+    changes = run(work)["changes"]
+    for change in changes:
+        values = " -> ".join("-" if change[end] is None else change[end] for end in ("from", "to"))
+        click.echo(printable(f"{change['key']}: {values}"))
+    if not changes:
+        click.echo("nothing to change: the daemon uses this configuration already")
 
 
 @click.command(short_help="Give a domain back and leave it alone.")
@@ -339,4 +363,4 @@ async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> lis
     return await restore_from_journal(loaded, domain)
 
 
-COMMANDS = (status, events, policy, release, manage, off)
+COMMANDS = (status, events, policy, reload, release, manage, off)

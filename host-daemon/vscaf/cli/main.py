@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from vscaf import __version__
-from vscaf.cli.client import COMMANDS, DEFAULT_CONFIG, policy
+from vscaf.cli.client import COMMANDS, policy
 from vscaf.cli.policy_check import check
-from vscaf.config import HELP, load_config
+from vscaf.config import DEFAULT_CONFIG, HELP, load_config
 from vscaf.errors import VscafError
 from vscaf.simulate.command import simulate
 from vscaf.terminal import one_line
@@ -46,6 +46,8 @@ policy.add_command(check)
 def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     """Run the daemon in the foreground until SIGTERM or SIGINT. Then put everything back as it was found.
 
+    SIGHUP makes it read the configuration again, like `vscaf reload`.
+
     Exit status: 0: everything was put back. 1: something could not be put back. 2: the configuration or libvirt is
     not usable, and nothing was changed. 70: an unexpected error: please report it.
     """
@@ -63,7 +65,7 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     for library in ("asyncio", "aiohttp", "ThreadSafeEvents"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
-        sys.exit(asyncio.run(serve(load_config(path))))
+        sys.exit(asyncio.run(serve(load_config(path), path.absolute())))
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)

@@ -57,6 +57,20 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     installed: list[str]
 
 
+class ConfigChange(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
+    """A key of the configuration that has changed, like "domains.web.maximum", and its values as text; null: unset."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration that is now in use has changed. Empty: nothing."""
+
+    changes: list[ConfigChange]
+
+
 class RolledBack(msgspec.Struct, frozen=True, kw_only=True):
     """The policy that is in use again."""
 
@@ -130,6 +144,7 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The daemon: its policy and pool, and every domain that it knows.
 
+    `configured_at`: when the configuration in use was taken over, in UTC: when the daemon started, or at a reload.
     `managing`: false while the policy changes nothing, null before the first decision. `unknown`: libvirt does not
     answer, so the values of all domains are old. `violations`: laws that the present partition breaks; there should be
     none. `exploring`: the domains whose allocation is varied on purpose now, to learn their speedup.
@@ -138,6 +153,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     of a domain's transition to a new partition.
     """
 
+    configured_at: str
     policy: str
     policy_options: dict[str, Any]
     policy_previous: str | None
@@ -197,6 +213,14 @@ ENDPOINTS = (
         body=Nothing,
         answer=RolledBack,
         description="goes back to the policy before the last one that was set",
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/reload",
+        access=WRITE,
+        body=Nothing,
+        answer=Reloaded,
+        description="reads the configuration file again and uses it; if it is refused, nothing changes",
     ),
     Endpoint(
         method="POST",

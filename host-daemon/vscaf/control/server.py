@@ -20,6 +20,7 @@ from vscaf import clock
 from vscaf.control.limits import Admission, ConnectionLimiter
 from vscaf.control.messages import (
     BODY_LIMIT_BYTES,
+    ConfigChange,
     DomainRequest,
     Domains,
     Failure,
@@ -27,6 +28,7 @@ from vscaf.control.messages import (
     Policies,
     PolicyChoice,
     PolicyRequest,
+    Reloaded,
     RolledBack,
 )
 from vscaf.control.peers import Access, AccessPolicy, Peer, group_id, peer_of
@@ -56,6 +58,12 @@ class ControlTarget(Protocol):
 
     async def rollback_policy(self) -> str:
         """Goes back to the policy before, and returns its name. UsageError if there is none."""
+
+    async def reload(self, allow: Callable[[str | None, str | None], None]) -> list[ConfigChange]:
+        """Uses the configuration file as it is now. Returns what has changed. If it is refused, nothing was changed.
+
+        allow: takes the names of the read group and the write group. It is called before anything else changes.
+        """
 
     async def release(self, domain: str | None) -> list[str]:
         """Gives a domain (None: all) back as it was found, and leaves it alone until manage()."""
@@ -88,9 +96,7 @@ class ControlServer:
         self._target = target
         self._events = events
         self._metrics = metrics
-        self._rules = AccessPolicy(
-            os.geteuid(), group_id("control_read_group", read_group), group_id("control_write_group", write_group)
-        )
+        self._rules = _access_policy(read_group, write_group)
         self._groups = {Access.READ: read_group or write_group, Access.WRITE: write_group}
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
@@ -110,6 +116,7 @@ class ControlServer:
         application.router.add_get("/v1/policies", self._policies, allow_head=False)
         application.router.add_post("/v1/policy", self._set_policy)
         application.router.add_post("/v1/policy/rollback", self._rollback)
+        application.router.add_post("/v1/reload", self._reload)
         application.router.add_post("/v1/release", self._release)
         application.router.add_post("/v1/manage", self._manage)
         application.router.add_post("/v1/off", self._off)
@@ -134,6 +141,27 @@ class ControlServer:
         except OSError as error:
             message = error.strerror or str(error)
             raise UsageError(f"control socket {self.path}: {message}: give another path as control_socket") from error
+
+    def allow(self, read_group: str | None, write_group: str | None) -> None:
+        """Uses these groups from the next request on, also for connections that are open. An error changes nothing.
+
+        UsageError if a group does not exist. VscafError if the socket cannot be given to it.
+        """
+        rules = _access_policy(read_group, write_group)
+        if rules.socket_mode != self._rules.socket_mode:
+            mode, gid = rules.socket_mode
+            try:
+                os.chown(self.path, -1, gid)
+                self.path.chmod(mode)
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise VscafError(f"control socket {self.path}: {why}: restart the daemon to change groups") from error
+        self._rules = rules
+        self._groups = {Access.READ: read_group or write_group, Access.WRITE: write_group}
+
+    async def reload(self) -> list[ConfigChange]:
+        """Reloads the configuration, after the changes before it. Raises what the target raises."""
+        return await self._change(self._target.reload(self.allow))
 
     async def stop(self) -> None:
         """Ends the server after the answers that are under way, and removes the socket if it is still its own."""
@@ -164,7 +192,7 @@ class ControlServer:
         """Checks the access, then calls the handler. Every refusal is a Failure."""
         if request.transport is None:
             return _failure(400, "the connection is gone")
-        peer = peer_of(request.transport.get_extra_info("socket"))
+        peer = _peer(request)
         needed = Access.READ if request.method == "GET" else Access.WRITE
         if self._rules.of(peer) < needed:
             return _failure(403, self._refusal(peer, needed))
@@ -209,6 +237,10 @@ class ControlServer:
         await _body(request, Nothing)
         return _json(RolledBack(name=await self._change(self._target.rollback_policy())))
 
+    async def _reload(self, request: web.Request) -> web.Response:
+        await _body(request, Nothing)
+        return _json(Reloaded(changes=await self.reload()))
+
     async def _release(self, request: web.Request) -> web.Response:
         wanted = await _body(request, DomainRequest)
         return _json(Domains(domains=await self._change(self._target.release(wanted.domain))))
@@ -232,7 +264,7 @@ class ControlServer:
         return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def _follow(self, request: web.Request) -> web.StreamResponse:
-        query = _query(request, "since", "follow")
+        peer, query = _peer(request), _query(request, "since", "follow")
         since = query.get("since", "0")
         if not (since.isascii() and since.isdigit() and len(since) < 19):
             raise UsageError(f"since={since}: give the number of an event, 0 or more")
@@ -242,6 +274,8 @@ class ControlServer:
         await response.prepare(request)
         if query.get("follow") == "1":
             async for event in self._events.follow(int(since)):
+                if self._rules.of(peer) < Access.READ:
+                    break  # a reload has taken the access away
                 await response.write(msgspec.json.encode(event) + b"\n")
         else:
             for event in self._events.since(int(since)):
@@ -267,6 +301,17 @@ class ControlServer:
     def _changed(self, task: asyncio.Task[Any]) -> None:
         self._changes.discard(task)
         self._status_made_at_s = float("-inf")  # so that the next status shows the change
+
+
+def _access_policy(read_group: str | None, write_group: str | None) -> AccessPolicy:
+    """Who may do what. UsageError if a group does not exist."""
+    read_gid, write_gid = group_id("control_read_group", read_group), group_id("control_write_group", write_group)
+    return AccessPolicy(os.geteuid(), read_gid, write_gid)
+
+
+def _peer(request: web.Request) -> Peer:
+    assert request.transport is not None  # the connection is there
+    return peer_of(request.transport.get_extra_info("socket"))
 
 
 def _listening_socket(path: Path, mode: int, gid: int) -> socket.socket:

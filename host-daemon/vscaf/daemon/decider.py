@@ -40,13 +40,19 @@ class Decider:
     """
 
     def __init__(self, steady: float) -> None:
-        self._settings = ExploreSettings(steady=steady) if steady > 0 else None
         self._memory = ExploreMemory()
         self._handed: dict[str, tuple[SpeedupPoint, ...]] = {}
         self._under_way: dict[str, float] = {}
         self.transition_s = FIRST_TRANSITION_S
         self.faults: Mapping[str, Exception] = {}
         self.policy_error: Exception | None = None
+        self.limit_exploring(steady)
+
+    def limit_exploring(self, steady: float) -> None:
+        """Exploring may cost *steady* on average from now on. 0: none, also not what is under way."""
+        self._settings = ExploreSettings(steady=steady) if steady > 0 else None
+        if self._settings is None:
+            self.forget()
 
     @property
     def cost(self) -> float:
@@ -64,7 +70,7 @@ class Decider:
         return frozenset(self._memory.varied)
 
     def forget(self) -> None:
-        """Forgets what was learned, because another policy decides from now on."""
+        """Forgets what was learned: another policy decides from now on, or exploring has ended."""
         self._memory = ExploreMemory()
         self._handed = {}
 

@@ -69,6 +69,7 @@ class Daemon:
     ) -> None:
         self.config = config
         self.events = events or EventLog()
+        self.configured_at = self.events.time()
         self.policy = config.policy
         self.former_policy: PolicyConfig | None = None
         self.transitions = 0
@@ -98,7 +99,7 @@ class Daemon:
         self._memory = DecideMemory()
         self.decider = Decider(config.exploration_percent / 100)
         self._placed: tuple[object, ...] = ()
-        self._timing = Timing(config.deadline_ms / 1000, unplug_after_s=config.unplug_after_s)
+        self._timing = _timing(config)
         self._news = asyncio.Event()
         self._look_wanted = True
         self._look_begun_s = self._look_ended_s = float("-inf")
@@ -449,6 +450,23 @@ class Daemon:
         self.decider.seen(steps.states, now_s)
         return bool(steps.announcements or steps.calls)
 
+    def configure(self, config: Config, cpus: HostCpus | None = None, policy: Policy | None = None) -> None:
+        """Works by *config* from now on. The caller has checked it (see daemon/reload.py), so this is not refused.
+
+        It is one step that waits for nothing, so no other work sees a part of it. The next look gives back the domains
+        that are not managed any more. cpus: the host's present pCPUs; None: the pool is as before. policy: the policy
+        of *config*, if it replaces the one in use.
+        """
+        self.config, self.configured_at = config, self.events.time()
+        before = self.pool.cpus
+        self.pool.configure(config, cpus)
+        self.registry.configure(config, self.pool.cpus - before)
+        self._timing, self._memos, self._stepped = _timing(config), {}, []
+        self.decider.limit_exploring(config.exploration_percent / 100)
+        if policy is not None:
+            self.use_policy(config.policy, policy)
+        self.wake()
+
     def use_policy(self, chosen: PolicyConfig, policy: Policy) -> None:
         """Decides by *policy* from the next look on."""
         self.events.record(Kind.POLICY, None, before=self.policy.name, after=chosen.name)
@@ -456,6 +474,10 @@ class Daemon:
         self.policy, self._policy, self._memory = chosen, policy, DecideMemory()
         self.decider.forget()
         self.wake()
+
+
+def _timing(config: Config) -> Timing:
+    return Timing(config.deadline_ms / 1000, unplug_after_s=config.unplug_after_s)
 
 
 def _with_excluded(transitions: Mapping[str, TransitionState], names: frozenset[str]) -> Mapping[str, TransitionState]:

@@ -16,7 +16,8 @@ from vscaf.control.peers import group_id
 from vscaf.control.server import ControlServer
 from vscaf.daemon.loop import Daemon
 from vscaf.daemon.operations import Operations
-from vscaf.errors import UsageError
+from vscaf.daemon.reload import check_domains
+from vscaf.errors import VscafError
 from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
@@ -25,10 +26,11 @@ from vscaf.recovery.guard_keeper import GuardKeeper, feed_watchdog
 from vscaf.values import DomainKey
 
 
-async def serve(config: Config) -> int:
+async def serve(config: Config, config_file: Path) -> int:
     """Runs the daemon until SIGTERM or SIGINT. Returns the exit status: 0 if everything was put back, else 1.
 
-    UsageError if the configuration, libvirt or a file cannot be used. Then nothing was changed.
+    *config* was read from *config_file*, which a reload reads again. UsageError if the configuration, libvirt or a file
+    cannot be used. Then nothing was changed.
     """
     events = EventLog()
     daemon: Daemon | None = None
@@ -51,11 +53,7 @@ async def serve(config: Config) -> int:
         if metrics is not None:
             closing.push_async_callback(metrics.stop)
         await host.open()
-        for name in config.domains:
-            if not await host.defined(name):
-                raise UsageError(
-                    f"domain {name}: libvirt at {config.uri} has none of that name: see `virsh list --all`"
-                )
+        await check_domains(config.domains, config.uri, host)
         cpus = await host.host_cpus()
         Daemon.check(config, cpus)
         closing.callback(lock_hypervisor(config.uri).close)
@@ -70,7 +68,8 @@ async def serve(config: Config) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.stop)
-        operations = Operations(daemon)
+        inventory = daemon.inventory
+        operations = Operations(daemon, config_file)
         text = MetricsText(operations.status, lambda: events.counts)
         control = ControlServer(
             Path(config.control_socket),
@@ -81,6 +80,8 @@ async def serve(config: Config) -> int:
             metrics=text,
         )
         closing.push_async_callback(control.stop)
+        # Like the other changes of an operator, and after those that are under way.
+        loop.add_signal_handler(signal.SIGHUP, lambda: inventory.background(_reload(control)))
         await control.start()
         if metrics is not None:
             await metrics.start(text)
@@ -91,6 +92,11 @@ async def serve(config: Config) -> int:
         why = "everything is as it was found" if restored else "something could not be put back; the journal keeps it"
         events.record(Kind.STOPPED, None, why=why)
         return 0 if restored else 1
+
+
+async def _reload(control: ControlServer) -> None:
+    with contextlib.suppress(VscafError):  # an event says why it was refused
+        await control.reload()
 
 
 def check_host(config: Config) -> None:

@@ -1,11 +1,14 @@
 """The requests that an operator may send to the running daemon."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from vscaf.config import PolicyConfig
+from vscaf.config import DEFAULT_CONFIG, PolicyConfig
+from vscaf.control.messages import ConfigChange
 from vscaf.daemon.loop import Daemon
+from vscaf.daemon.reload import reload
 from vscaf.daemon.status import status
 from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import UsageError, VscafError
@@ -14,10 +17,11 @@ from vscaf.values import State
 
 
 class Operations:
-    """The control API's side of *daemon*."""
+    """The control API's side of *daemon*. *config_file*: what reload() reads."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, config_file: Path = DEFAULT_CONFIG) -> None:
         self._daemon = daemon
+        self._config_file = config_file
 
     def status(self) -> dict[str, Any]:
         """The status, as `vscaf status --json` prints it."""
@@ -27,7 +31,7 @@ class Operations:
         """Uses another policy from now on, after one trial on the present pool.
 
         UsageError if no policy has that name, if it refuses its options, or if it fails. The policy stays in use until
-        the daemon ends. The next daemon uses the configuration again.
+        the daemon ends, or until a reload brings another one. The next daemon uses the configuration again.
         """
         chosen = PolicyConfig(name=name, options=dict(options))
         await self._use(chosen)
@@ -43,6 +47,10 @@ class Operations:
     async def _use(self, chosen: PolicyConfig) -> None:
         policy = await asyncio.to_thread(loaded_policy, chosen)  # the loop serves guests meanwhile
         self._daemon.use_policy(chosen, tried_policy(policy, chosen, self._daemon.pool_state()))
+
+    async def reload(self, allow: Callable[[str | None, str | None], None]) -> list[ConfigChange]:
+        """As daemon.reload.reload."""
+        return await reload(self._daemon, self._config_file, allow)
 
     async def release(self, domain: str | None) -> list[str]:
         """Gives a domain (None: every one) back as it was found. It is not managed again before manage().

@@ -19,6 +19,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
     """The Status of *daemon*: of each domain of its configuration, and of each other domain that it knows."""
     running = {domain.name: domain for domain in daemon.managed.values()}
     shown = Status(
+        configured_at=daemon.configured_at,
         policy=daemon.policy_name,
         policy_options=dict(daemon.policy_options),
         policy_previous=daemon.policy_previous,

@@ -32,8 +32,18 @@ class HostPool:
 
     def renew(self, cpus: HostCpus) -> Topology | None:
         """Takes the host's present pCPUs. Returns the former topology if the pool's pCPUs changed, else None."""
-        if cpus == self._cpus:
-            return None
+        return self._use(cpus) if cpus != self._cpus else None
+
+    def configure(self, config: Config, cpus: HostCpus | None) -> None:
+        """Uses another configuration. cpus: the host's present pCPUs; None: the pool is as before.
+
+        The caller has checked that the pool can be used on these pCPUs.
+        """
+        self._config, self._smt, self._wanted = config, SmtMode(config.smt), config.pool_cpus
+        if cpus is not None:
+            self._use(cpus)
+
+    def _use(self, cpus: HostCpus) -> Topology | None:
         self._cpus = cpus
         before, now = self.topology, remaining_topology(self._wanted, cpus, self._smt)
         self.gone = not now.chunks

@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from vscaf import clock
 from vscaf.agentlink.interface import Link, LinkMaker
+from vscaf.config import Config
+from vscaf.core.reconcile.state import on_treatment
 from vscaf.domains.adoption import Adoption
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.drift import Drift
@@ -104,8 +106,7 @@ class Registry:
         domain.seen = seen
         domain.booted = domain.booted or seen.booted
         if rules != domain.rules:
-            self.inventory.events.record(Kind.RULES, seen.name, before=domain.rules.summary(), after=rules.summary())
-            domain.rules = rules
+            self._change_rules(domain, rules)
             self.renew_treatment(domain)
         transition = domain.transition
         if transition is not None and not transition.moving:
@@ -116,11 +117,29 @@ class Registry:
                 domain.transition = replace(transition, vcpus_maximum=seen.vcpus_maximum)
         domain.maximum = self.inventory.pool.maximum(rules, seen.vcpus_maximum)
 
-    def renew_treatment(self, domain: ManagedDomain) -> None:
-        """Updates the domain's treatment after its rules or the pool's pCPUs changed."""
+    def configure(self, config: Config, added: frozenset[int]) -> None:
+        """Uses another configuration, which the pool has already. The rules are in force at once.
+
+        Domains come and go with the next look. added: the pCPUs that came to the pool.
+        """
+        self.inventory.config, self._rules = config, {}
+        for domain in self.inventory.domains.values():
+            with self.inventory.containment.around(domain, "taking its rules from the configuration"):
+                rules = rules_for(config, domain.name, domain.seen.rules)
+                if rules is not None and rules != domain.rules:
+                    self._change_rules(domain, rules)
+                self.renew_treatment(domain, added)
+                domain.maximum = self.inventory.pool.maximum(domain.rules, domain.seen.vcpus_maximum)
+
+    def _change_rules(self, domain: ManagedDomain, rules: DomainRules) -> None:
+        self.inventory.events.record(Kind.RULES, domain.name, before=domain.rules.summary(), after=rules.summary())
+        domain.rules = rules
+
+    def renew_treatment(self, domain: ManagedDomain, added: frozenset[int] = frozenset()) -> None:
+        """Updates the domain's treatment after its rules or the pool's pCPUs changed. added: see on_treatment."""
         if domain.transition is not None and domain.found is not None:
             treatment = self.inventory.pool.treatment(domain.rules, domain.found, domain.seen.accelerated)
-            domain.transition = replace(domain.transition, treatment=treatment)
+            domain.transition = on_treatment(domain.transition, treatment, added)
 
     def _link(self, seen: DomainSeen) -> Link | None:
         return self._links(seen, lambda: self._on_message(seen.key))

@@ -14,7 +14,15 @@ from vscaf.cli.main import main
 from vscaf.config import Config
 from vscaf.errors import UsageError, VscafError
 
-COMMANDS = [["status"], ["events"], ["policy", "show"], ["policy", "set", "x"], ["policy", "rollback"], ["manage"]]
+COMMANDS = [
+    ["status"],
+    ["events"],
+    ["policy", "show"],
+    ["policy", "set", "x"],
+    ["policy", "rollback"],
+    ["reload"],
+    ["manage"],
+]
 
 
 def vscaf(*arguments: str, **environment: str) -> Result:

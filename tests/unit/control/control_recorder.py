@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from vscaf.control.messages import DomainStatus, Status
+from vscaf.control.messages import ConfigChange, DomainStatus, Status
 from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
@@ -16,18 +16,20 @@ from vscaf_lab.polling import HANG_S
 
 
 class Recorder:
-    """A stand-in for a daemon with two domains. It notes each call."""
+    """A stand-in for a daemon with two domains. It notes each call. `groups`: those of the file that reload() reads."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, ...]] = []
         self.waiting = False
         self.go_on = asyncio.Event()
         self.go_on.set()
+        self.groups: tuple[str | None, str | None] = (None, None)
         self.policies: list[tuple[str, dict[str, Any]]] = [("max-speedup", {})]
 
     def status(self) -> dict[str, Any]:
         name, options = self.policies[-1]
         shown = Status(
+            configured_at="2026-01-01T00:00:00.000Z",
             policy=name,
             policy_options=options,
             policy_previous=self.policies[-2][0] if len(self.policies) > 1 else None,
@@ -58,6 +60,14 @@ class Recorder:
             raise UsageError("there is no policy before max-speedup")
         self.policies.pop()
         return self.policies[-1][0]
+
+    async def reload(self, allow: Callable[[str | None, str | None], None]) -> list[ConfigChange]:
+        allow(*self.groups)
+        self.requests.append(("reload",))
+        return [
+            ConfigChange(key="pool", before="0-3", after="0-5"),
+            ConfigChange(key="rest", before="keep", after=None),
+        ]
 
     async def release(self, domain: str | None) -> list[str]:
         self.requests.append(("release", domain))

@@ -48,11 +48,13 @@ def test_what_may_be_told(directory: Path) -> None:
         assert await post(path, "/v1/policy", chosen) == chosen
         assert (await get(path, "/v1/policies"))["previous"] == "max-speedup"
         assert await post(path, "/v1/policy/rollback") == {"name": "max-speedup"}
+        changes = [{"key": "pool", "from": "0-3", "to": "0-5"}, {"key": "rest", "from": "keep", "to": None}]
+        assert await post(path, "/v1/reload") == {"changes": changes}
         assert await post(path, "/v1/release", {"domain": None}) == {"domains": ["a", "b"]}
         assert await post(path, "/v1/release", {"domain": "a"}) == {"domains": ["a"]}
         assert await post(path, "/v1/manage", {"domain": "a"}) == {"domains": []}
         assert await post(path, "/v1/off") == {}
-        assert target.requests == [("release", None), ("release", "a"), ("manage", "a"), ("off",)]
+        assert target.requests == [("reload",), ("release", None), ("release", "a"), ("manage", "a"), ("off",)]
 
     on_server(directory, work)
 

@@ -113,6 +113,48 @@ def test_groups_over_the_socket(directory: Path) -> None:
 
 
 @as_root
+def test_a_reload_gives_and_takes_access_at_once(directory: Path) -> None:
+    readers = grp.getgrnam("daemon").gr_gid
+
+    async def work(path: Path, target: Recorder, events: EventLog) -> None:
+        events.record("started", None)
+        target.groups = ("daemon", None)
+        await post(path, "/v1/reload")
+        assert (mode_of(path), group_of(path)) == (0o660, readers)
+        assert " 200 " in await as_somebody(path, "GET", "/v1/status", readers)
+        follower = asyncio.create_task(as_somebody(path, "GET", "/v1/events?follow=1", readers))
+        await until(lambda: bool(events._news._waiters))  # it follows
+        target.groups = ("daemon", "no-such")
+        with pytest.raises(UsageError, match=r"control_write_group.*no-such"):
+            await post(path, "/v1/reload")
+        assert " 200 " in await as_somebody(path, "GET", "/v1/status", readers), (
+            "a refused reload has changed the access"
+        )
+        target.groups = (None, None)
+        await post(path, "/v1/reload")
+        assert mode_of(path) == 0o600
+        assert "Permission denied" in await as_somebody(path, "GET", "/v1/status", readers)
+        events.record("secret", None)
+        seen = await follower  # the stream ends
+        assert "started" in seen and "secret" not in seen
+        assert target.requests == [("reload",)] * 2
+
+    on_server(directory, work)
+
+
+def test_a_socket_that_is_gone_cannot_be_given_to_a_group(directory: Path) -> None:
+    async def main() -> None:
+        async with serving(directory / "s") as (server, _, _):
+            (directory / "s").unlink()
+            server.allow(None, None)
+            with pytest.raises(VscafError, match="No such file or directory: restart the daemon to change groups"):
+                server.allow("daemon", None)
+            assert server._rules.read_gid is None
+
+    asyncio.run(main())
+
+
+@as_root
 def test_one_group_alone_owns_the_socket(directory: Path) -> None:
     async def work(path: Path, _: Recorder, __: EventLog) -> None:
         assert mode_of(path) == 0o660

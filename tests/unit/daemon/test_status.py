@@ -208,6 +208,7 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
     decider = SimpleNamespace(transition_s=0.12344, exploring=frozenset("ba"), cost=0.0042, lost_s=1.5)
     daemon = SimpleNamespace(
         config=Config(pool="0-3"),
+        configured_at="2026-01-01T00:00:00.000Z",
         policy_name="max-speedup-fitted",
         policy_options={},
         policy_previous=None,
