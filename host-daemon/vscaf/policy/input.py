@@ -35,6 +35,7 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
         scaf_weight=None if domain.faulty else domain.inferred.scaf_weight,
         newcomer=domain.inferred.demand > 0 and now_s - domain.inferred.newcomer_since_s < newcomer_s,
         points=() if domain.faulty else domain.inferred.points,
+        ipc=domain.inferred.ipc,
     )
     transition = domain.transition
     if transition is None or not transition.lost:

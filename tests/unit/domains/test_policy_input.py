@@ -34,7 +34,8 @@ def test_who_has_just_begun_is_a_newcomer(domain: ManagedDomain) -> None:
     for now_s, newcomer in ((10.5, True), (11.9, True), (12.0, False)):
         (shown,) = shown_pool(pool, [domain], 2.0, now_s).domains
         assert (shown.newcomer, shown.allocation, shown.minimum, shown.maximum, shown.demand) == (newcomer, 2, 1, 4, 4)
-    domain.inferred.demand = 0
+    domain.inferred.demand, domain.inferred.ipc = 0, 0.85
+    assert shown.ipc is None and shown_pool(pool, [domain], 2.0, 10.5).domains[0].ipc == 0.85
     assert not shown_pool(pool, [domain], 2.0, 10.5).domains[0].newcomer
 
 
