@@ -12,6 +12,8 @@ from vscaf.domains.rules import DomainRules
 from vscaf.policy.input import shown_pool
 from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
+from vscaf_policies import PoolState
+from vscaf_policies.max_ipc import max_ipc
 
 NUMBERS = frozenset(range(4))
 CPUS = HostCpus(NUMBERS, tuple(frozenset({cpu}) for cpu in NUMBERS), dict.fromkeys(NUMBERS, 0))
@@ -44,3 +46,5 @@ def test_of_whom_nobody_knows_where_it_runs_nothing_is_taken_or_added(domain: Ma
     domain.transition = replace(domain.transition, affinity=None, failures=2)
     (shown,) = shown_pool(HostPool(Config(pool="0-3"), CPUS), [domain], 2.0, 60.0).domains
     assert (shown.minimum, shown.maximum, shown.demand, shown.may_rest) == (2, 2, 2, False)
+    other = replace(shown, name="b", ipc=1.0, minimum=1, maximum=4)
+    assert max_ipc(PoolState(4, 1, 0.0, (shown, other)), {}) == {"a": 2, "b": 2}
