@@ -58,6 +58,8 @@ static void check_process(const json_t *process)
         must_be_number(point, "standard_error", 1e6);
         must_be_integer(point, "samples", 1, UINT32_MAX);
     }
+    if (json_object_get(process, "ipc") != NULL)
+        must_be_number(process, "ipc", 1000.0);
     if (learning != NULL) {
         must_be_number(learning, "cost", 1e9);
         must_be_number(learning, "budget", 1.0);

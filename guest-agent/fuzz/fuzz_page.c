@@ -28,7 +28,7 @@ static const struct {
     FIELD(estimates[0].team_size), FIELD(estimates[0].samples), FIELD(estimates[0].speedup_millionths),
     FIELD(estimates[0].standard_error_millionths), FIELD(estimates[1].team_size), FIELD(estimates[1].samples),
     FIELD(estimates[1].speedup_millionths), FIELD(estimates[1].standard_error_millionths), FIELD(team_size),
-    FIELD(team_limit),
+    FIELD(team_limit), FIELD(ipc_millionths),
 };
 
 static void write_page(struct agent *agent, uint32_t number, size_t offset, const void *bytes, size_t length)

@@ -14,6 +14,7 @@
  *   estimate I P SPEEDUP ERROR SAMPLES    publishes an estimate, in millionths
  *   writing         leaves the estimates half written; a second time: completes them
  *   learning COST_NS BASE_NS METRIC    sets the figures of learning
+ *   ipc MILLIONTHS                    sets the instructions per cycle of a thread
  *   spent USEFUL INFLATION FORK DISPATCH BARRIER STEAL    adds to the decomposition, in ns
  *   garbage SEED    writes random bytes over all fields that the shim writes
  *   storm SEED      a thread does that without end
@@ -229,6 +230,8 @@ int main(int argc, char *argv[])
             page->learn_cost_ns = n[0];
             page->learn_base_ns = n[1];
             page->metric = (uint32_t)n[2];
+        } else if (strcmp(word, "ipc") == 0) {
+            page->ipc_millionths = n[0];
         } else if (strcmp(word, "spent") == 0) {
             spend(n);
         } else if (strcmp(word, "garbage") == 0) {

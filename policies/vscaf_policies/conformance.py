@@ -334,15 +334,16 @@ def _outcome_of(answer: object) -> Outcome:
     return Outcome("answer", "", dict(answer), frozenset(queued), frozenset(suspended))
 
 
-_STANDSTILL = "vscaf then leaves all allocations as they are, even if domains come or go"
+_INSTEAD = "vscaf then gives equal shares until it answers again"
 
 
 def _what_it_raises(state: PoolState, outcome: Outcome) -> str:
-    return f"{outcome.message}: {_STANDSTILL}" if outcome.kind == "raised" else ""
+    return f"{outcome.message}: {_INSTEAD}" if outcome.kind == "raised" else ""
 
 
 def _what_it_refuses(state: PoolState, outcome: Outcome) -> str:
-    return f"{outcome.message}: {_STANDSTILL}; PolicyError is for options" if outcome.kind == "refused" else ""
+    needs = "refuse only a pool that lacks what the policy needs"
+    return f"{outcome.message}: {_INSTEAD}; {needs}" if outcome.kind == "refused" else ""
 
 
 def _wrong_answer(state: PoolState, outcome: Outcome) -> str:

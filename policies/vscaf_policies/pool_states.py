@@ -20,7 +20,8 @@ def pool_states(seed: int = 0) -> tuple[PoolState, ...]:
     """Valid pool states of every kind that vscaf may give a policy; the same for the same seed, in any process.
 
     They have 0 to 1000 domains, more domains than chunks, chunks of 1, 2 and 4 CPUs, bounds that are tight or leave no
-    choice, speedups that are unknown, extreme or falling, newcomers, domains without demand, and priorities.
+    choice, speedups that are unknown, extreme or falling, newcomers, domains without demand, priorities, and IPC of
+    all, some or no domains.
     """
     random = Random(seed)
     states = []
@@ -64,8 +65,11 @@ def _pool(random: Random, cpus: int, chunk: int, count: int, kinds: tuple["Kind"
             "scaf_weight": round(random.uniform(0.1, 12.0), 3),
             "newcomer": False,
             "points": _curve(random, capacity, random.uniform(0.3, 1.0)),
+            "ipc": round(random.uniform(0.1, 4.0), 3),
         }
         values |= random.choice(kinds)(random, capacity)
+        if kinds is KINDS and values["ipc"] is None:
+            values["ipc"] = 1.0  # else a policy that needs it for all would refuse every large pool
         domains.append(DomainState(name=name, **values))  # type: ignore[arg-type]
     return PoolState(cpus, chunk, round(random.uniform(0, 1e6), 3), tuple(domains))
 
@@ -91,7 +95,7 @@ def _plain(random: Random, cpus: int) -> Changes:
 
 def _alike(random: Random, cpus: int) -> Changes:
     """Domains that may differ only in their names, so that ties have to be decided."""
-    return {"scaf_weight": 2.0, "points": ()}
+    return {"scaf_weight": 2.0, "points": (), "ipc": 1.0}
 
 
 def _tight(random: Random, cpus: int) -> Changes:
@@ -110,7 +114,7 @@ def _greedy(random: Random, cpus: int) -> Changes:
 
 
 def _unknown(random: Random, cpus: int) -> Changes:
-    return {"scaf_weight": None, "points": ()}
+    return {"scaf_weight": None, "points": (), "ipc": None}
 
 
 def _extreme(random: Random, cpus: int) -> Changes:

@@ -5,7 +5,8 @@
  * other. The shim clamps a team size before it uses it, and the agent clamps every number that it reads.
  *
  * The layout belongs to VSCAF_PAGE_VERSION. If you change an offset below (static_assert checks them), change the
- * version. */
+ * version. A new field may take padding without a new version, if 0 means that it is not there: the agent makes the
+ * page of zeros, and an older shim or agent does not touch padding. */
 #ifndef VSCAF_PAGE_H
 #define VSCAF_PAGE_H
 
@@ -139,7 +140,8 @@ struct vscaf_page {
     _Atomic uint32_t experiments_abandoned; /* serial experiments that the sandbox or the time limit ended */
     _Atomic uint64_t learn_cost_ns; /* thread time that learning has cost the program; an upper bound */
     _Atomic uint64_t learn_base_ns; /* CPU time of the process when learn_cost_ns was last compared with it */
-    uint8_t pad_learn[24];
+    _Atomic uint64_t ipc_millionths; /* by the metric ipc: instructions per cycle of a thread; 0: not measured */
+    uint8_t pad_learn[16];
     struct vscaf_estimate estimates[VSCAF_ESTIMATES];
     struct vscaf_decomposition decomposition;
 
@@ -155,6 +157,7 @@ static_assert(offsetof(struct vscaf_page, control) == 32, "layout of version 2")
 static_assert(offsetof(struct vscaf_page, started) == 128, "layout of version 2");
 static_assert(offsetof(struct vscaf_page, program) == 176, "layout of version 2");
 static_assert(offsetof(struct vscaf_page, estimates_sequence) == 256, "layout of version 2");
+static_assert(offsetof(struct vscaf_page, ipc_millionths) == 296, "layout of version 2");
 static_assert(offsetof(struct vscaf_page, estimates) == 320, "layout of version 2");
 static_assert(offsetof(struct vscaf_page, decomposition) == 512, "layout of version 2");
 static_assert(offsetof(struct vscaf_page, sections) == 1088, "layout of version 2");

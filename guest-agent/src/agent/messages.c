@@ -64,6 +64,7 @@ static void describe(struct wire_process *process, const struct client *client, 
                                      .override = (program & VSCAF_PROGRAM_OVERRIDE) != 0,
                                      .long_section = client->long_section,
                                      .contained = client->contained,
+                                     .ipc = learned->ipc,
                                      .learning = learned_anything(learned) ? learned : NULL,
                                      .learn_budget = (double)options->learn_budget_ppm / 1e6};
     process->decomposed = learned_decompose(learned, &process->decomposition);

@@ -113,6 +113,10 @@ static void put_process(struct json_text *text, const struct wire_process *proce
         JSON_PUT(text, ",\"long_section\":true");
     if (process->contained)
         JSON_PUT(text, ",\"contained\":true");
+    if (process->ipc > 0.0) {
+        JSON_PUT(text, ",\"ipc\":");
+        json_put_real(text, rounded(process->ipc));
+    }
     if (process->learning != NULL && detail <= optional_until)
         put_learning(text, process->learning, process->learn_budget);
     if (process->decomposed && detail <= optional_until)

@@ -24,6 +24,7 @@ struct wire_process {
     bool override;                  /* VSCAF_MALLEABLE set how malleable it is */
     bool long_section;              /* its section lasts longer than a period */
     bool contained;                 /* it runs only on its share of the CPUs */
+    double ipc;                     /* instructions per cycle of a thread; 0: not measured */
     const struct learned *learning; /* cost and method of learning; NULL: nothing to report */
     double learn_budget;            /* fraction of the process's CPU time that learning may cost */
     bool decomposed;                /* decomposition is known */

@@ -73,6 +73,13 @@ static void update_estimates(struct learned *learned, const struct vscaf_page *p
     }
 }
 
+static void read_ipc(struct learned *learned, const struct vscaf_page *page)
+{
+    /* Relaxed: the value is used alone. Under the metric rate it is old. */
+    double ipc = (double)atomic_load_explicit(&page->ipc_millionths, memory_order_relaxed) / 1e6;
+    learned->ipc = learned->metric == VSCAF_METRIC_IPC && ipc <= LEARNED_IPC_MAX ? ipc : 0.0;
+}
+
 static void read_cost(struct learned *learned, const struct vscaf_page *page)
 {
     /* Relaxed: each value is used alone. */
@@ -137,6 +144,7 @@ void learned_period(struct learned *learned, const struct vscaf_page *page, doub
     learned->finished *= factor;
     update_estimates(learned, page);
     read_cost(learned, page);
+    read_ipc(learned, page);
     read_decomposition(learned, page);
     read_sections(learned, page);
 }

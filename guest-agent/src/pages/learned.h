@@ -15,6 +15,7 @@
 #define LEARNED_HALF_LIFE_S 20.0    /* running time of the process after which old sums count half */
 #define LEARNED_SUM_TOLERANCE 0.1   /* parts whose sum differs from the total by more than this are ignored */
 #define LEARNED_COST_MAX_S 1e9
+#define LEARNED_IPC_MAX 1000.0
 #define LEARNED_SECTION_MAX_MS 1e9
 
 /* One point of S(p). */
@@ -52,6 +53,7 @@ struct learned {
     double used;   /* the same as a fraction of the CPU time that the process had used by then, 0 to 1 */
     enum vscaf_metric metric;
     bool no_counters; /* the metric ipc was asked for, but there is no counter, so rate is used */
+    double ipc;       /* instructions per cycle of a thread, at most LEARNED_IPC_MAX; 0: not measured */
 
     /* The page's sums at the last period. */
     uint64_t seen_part[LEARNED_PARTS], seen_total, seen_section_ns, seen_finished;

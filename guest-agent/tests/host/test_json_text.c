@@ -117,6 +117,7 @@ static void test_report(void **state)
          .points_count = 2,
          .override = true,
          .long_section = true,
+         .ipc = 0.85004,
          .learning = &learned,
          .learn_budget = 0.01,
          .decomposed = true,
@@ -133,7 +134,7 @@ static void test_report(void **state)
               "\"processes\":[{\"pid\":4711,\"name\":\"c\\\"g?\",\"team\":2,\"malleable\":\"full\",\"running\":true,"
               "\"points\":[{\"p\":1,\"speedup\":1.0,\"standard_error\":0.0,\"samples\":520},"
               "{\"p\":2,\"speedup\":1.84321,\"standard_error\":0.03211,\"samples\":520}],\"override\":true,"
-              "\"long_section\":true,\"learning\":{\"cost\":12.5,\"budget\":0.01,\"used\":0.0081,\"metric\":\"ipc\","
+              "\"long_section\":true,\"ipc\":0.85,\"learning\":{\"cost\":12.5,\"budget\":0.01,\"used\":0.0081,\"metric\":\"ipc\","
               "\"counters\":false},\"decomposition\":{\"useful\":0.5124,\"inflation\":0.1,\"fork\":0.1,\"dispatch\":0.1,"
               "\"barrier\":0.1,\"steal\":0.0876,\"idle_rate\":0.3,\"section_ms\":1.5}},{\"pid\":0,\"name\":\"ep\","
               "\"team\":1,\"malleable\":\"rigid\",\"running\":false,\"points\":[]}]}\n");

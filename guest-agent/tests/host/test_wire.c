@@ -118,6 +118,7 @@ static void fill(struct many *many, const char *name, size_t points, size_t runn
             .override = true,
             .long_section = true,
             .contained = true,
+            .ipc = 1.23456,
             .learning = &many->learned,
             .learn_budget = 0.012345,
             .decomposed = true,
@@ -211,6 +212,7 @@ static void test_optional_fields(void **state)
     fill(&many, "cg", 1, 1);
     json_t *report = written(&many, 1), *process = json_array_get(json_object_get(report, "processes"), 0);
     json_t *learning = json_object_get(process, "learning"), *where = json_object_get(process, "decomposition");
+    assert_float_equal(json_number_value(json_object_get(process, "ipc")), 1.2346, 1e-9);
     assert_string_equal(json_string_value(json_object_get(learning, "metric")), "rate");
     assert_true(json_is_true(json_object_get(learning, "counters")));
     assert_float_equal(json_number_value(json_object_get(learning, "cost")), 1234570.0, 0.1);
@@ -227,10 +229,11 @@ static void test_optional_fields(void **state)
 
     many.processes[0].override = many.processes[0].long_section = many.processes[0].decomposed = false;
     many.processes[0].contained = false;
+    many.processes[0].ipc = 0.0;
     many.processes[0].learning = NULL;
     report = written(&many, 1);
     process = json_array_get(json_object_get(report, "processes"), 0);
-    const char *optional[] = {"override", "long_section", "contained", "learning", "decomposition"};
+    const char *optional[] = {"override", "long_section", "contained", "ipc", "learning", "decomposition"};
     for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++)
         assert_null(json_object_get(process, optional[i]));
     json_decref(report);

@@ -74,6 +74,25 @@ static void test_estimates_become_points(void **state)
     assert_int_equal(fixture->learned.points_count, 0);
 }
 
+/* Only the metric ipc counts. A page of an older shim has 0 there. */
+static void test_instructions_per_cycle(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->page.metric = VSCAF_METRIC_IPC;
+    period(fixture);
+    assert_true(fixture->learned.ipc == 0.0);
+    fixture->page.ipc_millionths = 1250000;
+    period(fixture);
+    assert_float_equal(fixture->learned.ipc, 1.25, 1e-9);
+    fixture->page.ipc_millionths = (uint64_t)(LEARNED_IPC_MAX * 1e6) + 1;
+    period(fixture);
+    assert_true(fixture->learned.ipc == 0.0);
+    fixture->page.ipc_millionths = 1250000;
+    fixture->page.metric = VSCAF_METRIC_RATE;
+    period(fixture);
+    assert_true(fixture->learned.ipc == 0.0);
+}
+
 static void test_all_places_are_read(void **state)
 {
     struct fixture *fixture = *state;
@@ -290,6 +309,7 @@ static void test_hostile_page(void **state)
         const struct learned *learned = &fixture->learned;
         found_points += learned->points_count > 0;
         assert_in_range(learned->points_count, 0, LEARNED_POINTS_MAX);
+        assert_true(learned->ipc >= 0.0 && learned->ipc <= LEARNED_IPC_MAX);
         for (size_t i = 0; i < learned->points_count; i++) {
             const struct speedup_point *point = &learned->points[i];
             assert_in_range(point->p, i + 1, VSCAF_MAX_TEAM);
@@ -318,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_nothing_published_is_unknown, setup, teardown),
         cmocka_unit_test_setup_teardown(test_estimates_become_points, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_instructions_per_cycle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_all_places_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_is_no_point, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sequence_that_stays_odd, setup, teardown),

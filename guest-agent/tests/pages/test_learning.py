@@ -38,7 +38,8 @@ def test_reports_what_the_shim_learned(rig: Rig) -> None:
     program = rig.join()
     program.say("busy 1")
     report = rig.message("report", lambda r: team_of(r, program.pid) == 4)
-    assert not {"learning", "decomposition", "override", "long_section"} & set(report["processes"][0])
+    assert not {"learning", "decomposition", "override", "long_section", "ipc"} & set(report["processes"][0])
+    program.say("ipc 1250000")  # by the metric rate nothing is counted
     program.say("estimate 0 4 3100000 50000 12")
     program.say("estimate 1 2 1840000 20000 30")
     program.say("learning 40000000 8000000000 1")
@@ -62,6 +63,7 @@ def test_reports_what_the_shim_learned(rig: Rig) -> None:
         "idle_rate": 0.13,
         "section_ms": 0.25,
     }
+    assert process["ipc"] == 1.25
     program.say("program 64")
     process = rig.message("report", lambda r: not r["processes"][0]["learning"]["counters"])["processes"][0]
 

@@ -23,6 +23,7 @@ Versions = Annotated[list[Annotated[int, Meta(ge=1, le=2**31 - 1)]], Meta(max_le
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 CostSeconds = Annotated[float, Meta(ge=0, le=1e9)]
 SectionMs = Annotated[float, Meta(ge=0, le=1e9)]
+InstructionsPerCycle = Annotated[float, Meta(ge=0, le=1000)]
 ShortText = Annotated[str, Meta(max_length=1024)]
 
 
@@ -111,6 +112,8 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Its section lasts longer than a period. It is rigid meanwhile."""
     contained: bool = False
     """It is kept to its share of the guest's CPUs."""
+    ipc: InstructionsPerCycle | None = None
+    """Of a thread in its recent sections. None: not measured."""
     learning: Learning | None = None
     decomposition: Decomposition | None = None
 
@@ -226,6 +229,7 @@ def _names(report: Report) -> int:
     names = 7 + 6 * len(report.processes)
     for process in report.processes:
         names += 4 * len(process.points) + process.override + process.long_section + process.contained
+        names += process.ipc is not None
         names += (6 if process.learning is not None else 0) + (9 if process.decomposition is not None else 0)
     return names
 

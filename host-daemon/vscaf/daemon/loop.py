@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vscaf_policies import Policy, PoolState
+from vscaf_policies import Policy, PolicyError, PoolState
 
 from vscaf import clock
 from vscaf.agentlink.interface import LinkMaker
@@ -275,8 +275,9 @@ class Daemon:
         if error_without is None:
             self._warnings.clear("policy")
         else:
-            message = f"policy {self.policy.name} always fails: {error_without!r}: equal shares until it works"
-            self._warnings.warn_once("policy", message)
+            refuses = isinstance(error_without, PolicyError)
+            why = str(error_without) if refuses else f"policy {self.policy.name} always fails: {error_without!r}"
+            self._warnings.warn_once("policy", f"{why}: equal shares until it works")
 
     def _decided(self, decision: Decision) -> None:
         self.decision, self._memory = decision, decision.memory

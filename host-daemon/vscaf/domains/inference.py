@@ -1,6 +1,6 @@
 """Infers a domain's demand and speedup from a look: from its agent's reports and the CPU time that the host sees."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vscaf_policies import SpeedupPoint
 
@@ -33,6 +33,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     agent's present report. So a guest cannot change the measurement by causing more looks.
     """
     agent, held = domain.agent_demand(), len(domain.held)
+    _take_ipc(domain, agent)
     demand_confirmed = agent is not None and _demand_confirmed(domain, agent, held)
     if agent is not None and demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
         return
@@ -125,6 +126,20 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         domain.inferred.scaf_weight = low_pass(domain.inferred.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
 
 
+def _take_ipc(domain: ManagedDomain, agent: int | None) -> None:
+    """Takes the instructions per cycle that its running programs report.
+
+    While none runs, but the agent still reports demand, the last value stays: programs pause.
+    """
+    if not agent:
+        domain.inferred.ipc = None
+        return
+    assert domain.link is not None and domain.link.report is not None  # the agent has reported its demand
+    running = [one for one in domain.link.report.processes if one.running]
+    if running:
+        domain.inferred.ipc = domain_ipc(running)
+
+
 def _set_demand(domain: ManagedDomain, wanted: int, now_s: float) -> None:
     """Sets its demand to *wanted*, as often as it may change its demand."""
     before, history, minimum = domain.inferred.demand, domain.inferred.demand_history, domain.rules.minimum
@@ -192,6 +207,20 @@ def _check_reported_online(domain: ManagedDomain, busy_cpus: Mapping[int, float]
         return
     if now_s - transition.announced_at_s > SETTLING_S:
         domain.trust.judge(domain.name, offline_as_reported(online, busy_cpus))
+
+
+def domain_ipc(running: Sequence[ReportedProcess]) -> float | None:
+    """Instructions per cycle and CPU in use of a domain with these running processes, of which there is at least one.
+
+    The mean over the processes, weighted by their teams. None: a process does not report its own.
+    """
+    instructions, cpus = 0.0, 0
+    for process in running:
+        if process.ipc is None:
+            return None
+        team = max(1, process.team)
+        instructions, cpus = instructions + team * process.ipc, cpus + team
+    return instructions / cpus
 
 
 def points_of(process: ReportedProcess) -> list[SpeedupPoint]:

@@ -50,3 +50,5 @@ class Inferred:
     modelled_processes: int = 0
     scaf_weight: float | None = None
     """C of SCAF's model; None: not known."""
+    ipc: float | None = None
+    """Instructions per cycle and CPU in use; None: not known."""

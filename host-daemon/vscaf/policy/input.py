@@ -35,10 +35,13 @@ def _shown_domain(pool: HostPool, domain: ManagedDomain, newcomer_s: float, now_
         scaf_weight=None if domain.faulty else domain.inferred.scaf_weight,
         newcomer=domain.inferred.demand > 0 and now_s - domain.inferred.newcomer_since_s < newcomer_s,
         points=() if domain.faulty else domain.inferred.points,
+        ipc=domain.inferred.ipc,
     )
     transition = domain.transition
     if transition is None or not transition.lost:
         return state
     keeps = transition.kept_while_lost(has) & pool.cpus
     cpus = len({pool.topology.chunk_of[cpu] for cpu in keeps}) * pool.topology.chunk
-    return replace(state, minimum=max(1, cpus), maximum=max(1, cpus), demand=cpus, may_rest=not cpus)
+    # No policy can change its share. So none must refuse the pool because its IPC is not known.
+    ipc = 0.0 if state.ipc is None else state.ipc
+    return replace(state, minimum=max(1, cpus), maximum=max(1, cpus), demand=cpus, may_rest=not cpus, ipc=ipc)

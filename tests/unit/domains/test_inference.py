@@ -11,7 +11,7 @@ from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import Report, ReportedPoint, ReportedProcess
 from vscaf.core.reconcile.state import Affinity, TransitionState, Treatment
 from vscaf.domains.domain import ManagedDomain
-from vscaf.domains.inference import infer
+from vscaf.domains.inference import domain_ipc, infer
 from vscaf.domains.rules import DomainRules
 from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
@@ -233,3 +233,29 @@ def test_silence_while_suspended_is_not_held_against_an_agent(monkeypatch: pytes
     domain.switched_at_s = START_S - 10.0
     domain.process_reports()
     assert not domain.transition.answers and domain.agent_demand() is None
+
+
+def counted(ipc: float | None, team: int = 1, running: bool = True) -> ReportedProcess:
+    return ReportedProcess(pid=1, name="p", team=team, malleable="full", running=running, points=[], ipc=ipc)
+
+
+def test_a_domains_instructions_per_cycle_are_the_mean_over_its_cpus_in_use() -> None:
+    assert domain_ipc([counted(0.85)]) == 0.85
+    assert domain_ipc([counted(2.0, team=3), counted(0.4, team=1)]) == pytest.approx(1.6)
+    assert domain_ipc([counted(2.0, team=3), counted(None)]) is None
+    assert domain_ipc([counted(2.0, team=0)]) == 2.0  # its share may be 0, but it runs on one CPU
+
+
+def test_instructions_per_cycle_are_those_of_the_programs_that_run() -> None:
+    watched = Watched()
+    inferred = watched.domain.inferred
+    watched.look(demand=2, busy=2.0, processes=[counted(0.8), counted(None, running=False)])
+    assert inferred.ipc == 0.8
+    watched.look(demand=2, busy=0.0, processes=[counted(0.8, running=False)])
+    assert inferred.ipc == 0.8, "it pauses, and its agent still reports demand"
+    watched.look(demand=2, busy=2.0, processes=[counted(0.8), counted(None)])
+    assert inferred.ipc is None
+    watched.look(demand=2, busy=2.0, processes=[counted(0.8)])
+    assert inferred.ipc == 0.8
+    watched.look(demand=0, busy=0.0)
+    assert inferred.ipc is None

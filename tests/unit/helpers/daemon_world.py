@@ -50,9 +50,9 @@ class Agent:
         """The agent has connected again."""
         self.generation = next(self._hellos)
 
-    def says(self, demand: int, points: Sequence[Point] = (), team: int = VCPUS) -> None:
+    def says(self, demand: int, points: Sequence[Point] = (), team: int = VCPUS, ipc: float | None = None) -> None:
         program = messages.ReportedProcess(
-            pid=1, name="program", team=team, malleable="full", running=True,
+            pid=1, name="program", team=team, malleable="full", running=True, ipc=ipc,
             points=[messages.ReportedPoint(p=p, speedup=s, standard_error=e, samples=9) for p, s, e in points],
         )  # fmt: skip
         self.report = messages.Report(
@@ -185,7 +185,7 @@ class World:
             assert not self.task.done(), "the daemon has ended"
         return looks if condition() else -1
 
-    def computes(self, name: str, cpus: int = VCPUS, points: Sequence[Point] = ()) -> None:
+    def computes(self, name: str, cpus: int = VCPUS, points: Sequence[Point] = (), ipc: float | None = None) -> None:
         """Its program wants *cpus* CPUs, and its agent reports it; 0: it rests. Offline vCPUs do not compute."""
         agent = self.agents[name]
 
@@ -195,7 +195,7 @@ class World:
 
         compute()
         agent.on_received = compute
-        agent.says(cpus, points)
+        agent.says(cpus, points, ipc=ipc)
         agent.news()
 
     def domain(self, name: str) -> ManagedDomain:

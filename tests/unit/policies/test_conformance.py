@@ -25,8 +25,9 @@ from vscaf_policies import (
     exploring,
     refuse_unknown_options,
 )
-from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, check_policy
+from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, ask, check_policy
 from vscaf_policies.equipartition import equipartition
+from vscaf_policies.max_ipc import max_ipc
 from vscaf_policies.pool_states import as_python, pool_states, shrink, sized_pool
 
 SETUP = Path(__file__).parents[3] / "policies" / "setup.cfg"
@@ -70,6 +71,12 @@ def test_built_in_policies_keep_the_contract(name: str) -> None:
     findings = check_policy(policy, OPTIONS.get(name, {}), states=states, delay_s=0.01, sizes=(10, 100))
     assert [one for one in findings if one.verdict is Verdict.FAILED] == []
     assert len(findings) == 14
+
+
+def test_max_ipc_refuses_few_states_only() -> None:
+    states = pool_states()
+    refused = [state for state in states if ask(max_ipc, state, {}).kind == "refused"]
+    assert {len(state.domains) for state in refused} <= {1, 2, 3, 6} and len(refused) < len(states) / 5
 
 
 def test_what_equipartition_is_told() -> None:
@@ -394,7 +401,9 @@ def test_there_are_states_of_every_kind() -> None:
     assert any(one.minimum == one.maximum > 1 for one in domains)
     assert {True, False} == {one.newcomer for one in domains} == {one.may_rest for one in domains if not one.demand}
     assert any(one.scaf_weight is None for one in domains) and any(one.scaf_weight == 1e300 for one in domains)
-    assert len({one.priority for one in domains}) > 3 and any(one.ipc is None for one in domains)
+    assert len({one.priority for one in domains}) > 3
+    counted = [{one.ipc is None for one in state.domains} for state in states if state.domains]
+    assert all(kind in counted for kind in ({True}, {False}, {True, False})) and counted[-1] == {False}
     curves = [sorted((point.cpus, point.speedup) for point in one.points) for one in domains]
     assert any(curve[0][1] > curve[-1][1] for curve in curves if len(curve) > 2)
     for state in states:

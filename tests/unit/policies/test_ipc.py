@@ -1,6 +1,7 @@
 """The thesis's counter-example: max-ipc gives the wrong answer that the thesis describes."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,6 @@ from hypothesis import strategies as st
 from policy_laws import check_laws
 from pools import domain, measured, pool, pools
 from vscaf_policies import PolicyError
-from vscaf_policies.equipartition import equipartition
 from vscaf_policies.fair import fair
 from vscaf_policies.max_ipc import max_ipc
 
@@ -36,33 +36,41 @@ def test_least_cpus_gives_way_to_the_pool_and_to_the_maximum():
     assert max_ipc(state, {"least_cpus": 1}) == {"a": 1, "b": 5, "c": 2}
 
 
-def test_without_figures_is_equipartition():
-    state = pool(17, domain("a"), domain("b", ipc=math.nan), domain("c", ipc=-1.0))
-    assert max_ipc(state, {}) == equipartition(state, {})
+@pytest.mark.parametrize("missing", [None, math.nan, math.inf, -1.0])
+def test_refuses_a_pool_until_every_computing_domain_has_a_figure(missing):
+    known, unknown, idle = domain("a", ipc=1.0), domain("b", ipc=missing), domain("c", demand=0)
+    with pytest.raises(PolicyError) as refused:
+        max_ipc(pool(12, known, unknown, idle, replace(unknown, name="d")), {})
+    assert "known of b, d:" in str(refused.value)
+    assert all(words in str(refused.value) for words in ("VSCAF_METRIC=ipc", "virtual PMU", "PAPI"))
+    assert max_ipc(pool(12, known, replace(unknown, ipc=0.5), idle), {}) == {"a": 8, "b": 4, "c": 0}
 
 
-def test_whose_instructions_nobody_counts_gets_the_equal_share():
-    assert max_ipc(pool(12, domain("a"), domain("b", ipc=1.0), domain("c", ipc=2.0)), {"least_cpus": 1}) == {
-        "a": 4,
-        "b": 1,
-        "c": 7,
-    }
+def test_the_refusal_of_a_fleet_stays_a_sentence():
+    with pytest.raises(PolicyError, match=r"known of d00, d01, d02, d03, d04, \.\.\.: start"):
+        max_ipc(pool(50, *[domain(f"d{number:02}") for number in range(50)]), {})
+
+
+def test_what_only_may_not_rest_keeps_its_minimum():
+    keeps = domain("a", demand=0, may_rest=False, minimum=2)
+    assert max_ipc(pool(12, keeps, domain("b", ipc=1.0), domain("c", ipc=2.0)), {}) == {"a": 2, "b": 4, "c": 6}
 
 
 @given(pools, st.integers(1, 8), st.randoms(use_true_random=False))
 def test_keeps_bounds_and_whole_chunks_in_whatever_order_the_domains_are(state, least_cpus, random):
-    check_laws(max_ipc, state, random, {"least_cpus": least_cpus})
+    counted = [replace(one, ipc=random.uniform(0, 4)) if one.demand else one for one in state.domains]
+    check_laws(max_ipc, replace(state, domains=tuple(counted)), random, {"least_cpus": least_cpus})
 
 
 @pytest.mark.parametrize("value", [0, 1.5, "4", True, None])
 def test_refuses_a_least_that_is_none(value):
     with pytest.raises(PolicyError, match="least_cpus"):
-        max_ipc(pool(2, domain("a")), {"least_cpus": value})
+        max_ipc(pool(2, domain("a", ipc=1.0)), {"least_cpus": value})
 
 
 def test_refuses_other_options_by_name():
     with pytest.raises(PolicyError, match="'least'"):
-        max_ipc(pool(2, domain("a")), {"least": 1})
+        max_ipc(pool(2, domain("a", ipc=1.0)), {"least": 1})
 
 
 def test_ties_go_to_the_first_by_name_in_whatever_order_they_come():

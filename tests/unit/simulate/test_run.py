@@ -377,6 +377,16 @@ def test_programs_whose_curves_say_it_have_instructions_per_cycle() -> None:
     guests = (Guest(name="a", curve=Perfect(ipc=0.3)), Guest(name="b", curve=Amdahl(serial=0.05, ipc=0.6)))
     result = run(scenario(*guests, host=Host(pcpus=16)), "max-ipc")
     assert result.moments[-1].allocations == {"a": 4, "b": 12}
+    pauses = (Phase(seconds=1.0), Phase(seconds=0.4, idle=True))
+    guests = (msgspec.structs.replace(guests[0], phases=pauses), guests[1])
+    run(scenario(*guests, host=Host(pcpus=16)), "max-ipc")  # which checks that nothing was refused
+
+
+def test_a_curve_without_instructions_per_cycle_refuses_max_ipc() -> None:
+    guests = (Guest(name="a", curve=Perfect(ipc=0.3)), Guest(name="b", curve=PERFECT))
+    result = simulate(scenario(*guests), "max-ipc")
+    assert any("known of b:" in violation for violation in result.violations)
+    assert set(result.moments[-1].allocations.values()) == {4}
 
 
 def test_a_policy_that_fails_is_said() -> None:

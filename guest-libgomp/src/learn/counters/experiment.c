@@ -418,6 +418,8 @@ static void publish(struct vscaf_page *page)
 {
     struct speedup estimates[IPC_SIZES];
     publish_speedups(page, estimates, ipc_estimates(&program, estimates), VSCAF_METRIC_IPC);
+    /* Relaxed: the value is used alone. */
+    atomic_store_explicit(&page->ipc_millionths, (uint64_t)(ipc_of_threads(&program) * 1e6), memory_order_relaxed);
 }
 
 static __attribute__((noinline)) void record_and_publish(const struct section *section, uint64_t now_ns)

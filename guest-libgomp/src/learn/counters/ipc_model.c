@@ -132,6 +132,23 @@ double ipc_samples(const struct ipc_section *section, unsigned p)
     return size ? size->ipc.weight : 0.;
 }
 
+double ipc_of_threads(const struct ipc_program *program)
+{
+    double instructions = 0., cycles = 0.; /* with a nanosecond as the unit of cycles */
+    for (unsigned i = 0; i < program->used; i++) {
+        const struct ipc_section *section = &program->sections[i];
+        for (size_t k = 0; k < IPC_SIZES; k++) {
+            const struct ipc_size *size = &section->sizes[k];
+            const struct ipc_mean *ipc = size->p == 1 ? &section->serial : &size->ipc;
+            if (!(ipc->weight > 0.))
+                continue;
+            instructions += size->ns * size->p * ipc->mean;
+            cycles += size->ns * size->p;
+        }
+    }
+    return cycles > 0. ? instructions / cycles : 0.;
+}
+
 /* S of one section at one team size; 0: unknown. */
 static double section_speedup(const struct ipc_section *section, const struct ipc_size *size)
 {

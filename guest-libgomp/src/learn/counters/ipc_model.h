@@ -57,6 +57,10 @@ bool ipc_serial(struct ipc_section *section, double instructions, double cycles)
 /* Number of measurements, with faded ones counting less. For p = 1 these are the serial ones. */
 double ipc_samples(const struct ipc_section *section, unsigned p);
 
+/* The instructions per cycle of one thread, over all sections and sizes that were measured: the mean, weighted by the
+ * thread time of each. 0: nothing was measured. */
+double ipc_of_threads(const struct ipc_program *program);
+
 /* Fills `out` by increasing p and returns how many. 0: unknown, because too little of the time in sections was
  * measured. */
 unsigned ipc_estimates(const struct ipc_program *program, struct speedup out[IPC_SIZES]);

@@ -107,6 +107,29 @@ static void unknown(void)
     CHECK(ipc_estimates(&program, estimates) == 0, "sections without a place in the table");
 }
 
+static void of_threads(void)
+{
+    struct ipc_section *sections = fresh(4);
+    CHECK(ipc_of_threads(&program) == 0., "nothing measured");
+    ipc_ran(&sections[0], 2, 1e9);
+    CHECK(ipc_of_threads(&program) == 0., "time without counts");
+    /* Two threads at 1.2 for 1 s, four at 0.3 for 3 s, one at 2 for 4 s; a section that was not counted is left out. */
+    CHECK(ipc_parallel(&sections[0], 2, 2.4e8, 1e8));
+    CHECK(near(ipc_of_threads(&program), 1.2), "%f", ipc_of_threads(&program));
+    ipc_ran(&sections[1], 4, 3e9);
+    CHECK(ipc_parallel(&sections[1], 4, 1.2e8, 1e8));
+    ipc_ran(&sections[2], 1, 4e9);
+    CHECK(ipc_serial(&sections[2], 2e8, 1e8));
+    ipc_ran(&sections[3], 4, 9e9);
+    double expected = (2 * 1.2 + 12 * 0.3 + 4 * 2.) / (2 + 12 + 4);
+    CHECK(near(ipc_of_threads(&program), expected), "%f", ipc_of_threads(&program));
+    ipc_fade(&program, 60e9, 30e9);
+    CHECK(near(ipc_of_threads(&program), expected), "all fade alike: %f", ipc_of_threads(&program));
+    /* The serial experiment of a section that ran on a team says nothing about the team's threads. */
+    CHECK(ipc_serial(&sections[0], 9e8, 1e8));
+    CHECK(near(ipc_of_threads(&program), expected), "%f", ipc_of_threads(&program));
+}
+
 static void nonsense(void)
 {
     struct ipc_section *sections = fresh(1);
@@ -194,6 +217,7 @@ int main(void)
     several_sizes();
     imbalance();
     unknown();
+    of_threads();
     nonsense();
     intervals(1, 0.02);
     intervals(3, 0.05);

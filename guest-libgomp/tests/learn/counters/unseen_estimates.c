@@ -153,6 +153,8 @@ static void check_estimate(double truth)
     double error = page->estimates[0].standard_error_millionths / 1e6;
     CHECK(page->estimates[0].samples >= 1 && error > 0.);
     CHECK(speedup > truth * 0.999 && speedup < truth * 1.001, "%f instead of %f", speedup, truth);
+    double ipc = page->ipc_millionths / 1e6; /* of the script, in a team of two; serial time does not count */
+    CHECK(ipc > 1.2 * 0.999 && ipc < 1.2 * 1.001, "%f", ipc);
 }
 
 /* Runs for some time, and until there are estimates, with `serial_ms` of serial work between sections. */

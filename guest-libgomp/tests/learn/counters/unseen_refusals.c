@@ -157,7 +157,7 @@ static void no_counters(void)
         check_nothing_left(0);
     }
     CHECK(page->program & VSCAF_PROGRAM_NO_COUNTERS);
-    CHECK(page->metric == VSCAF_METRIC_RATE && page->experiments_refused == 0);
+    CHECK(page->metric == VSCAF_METRIC_RATE && page->experiments_refused == 0 && page->ipc_millionths == 0);
     CHECK(standin_script.initialised <= 1 && standin_script.sets == 0, "counters are looked for once");
 }
 
@@ -169,6 +169,7 @@ static void metric_rate(void)
         busy(3.);
     }
     CHECK(!(page->program & VSCAF_PROGRAM_NO_COUNTERS) && standin_script.initialised == 0);
+    CHECK(page->ipc_millionths == 0);
 }
 
 /* A child that the program forks goes on without counters, because they are its parent's. */

@@ -130,14 +130,6 @@ class Guest:
         """Whether its program has work to do."""
         return self._phase.plan.curve is not None
 
-    @property
-    def ipc(self) -> float | None:
-        """Instructions per cycle and CPU of its program now; None: not in its curve, or it does not compute."""
-        curve = self._phase.plan.curve
-        if curve is None or curve.ipc is None or self.team < 1:
-            return None
-        return curve.ipc * curve.speedup(self.team) / self.team
-
     def update(self) -> None:
         """Counts the work since the last update, at the speed of that time."""
         now_s = self._loop.time()
@@ -368,7 +360,7 @@ class Guest:
             self._looked_s = now_s
             self._look()
         acknowledged = self._link.acknowledged if self._link is not None else None
-        return (acknowledged, self.online, self._demand, self.team, self._point, self.wants)
+        return (acknowledged, self.online, self._demand, self.team, self._point, self.wants, self._ipc())
 
     def _look(self) -> None:
         """The agent reads what its program's shim has published."""
@@ -386,6 +378,13 @@ class Guest:
             self._point = messages.ReportedPoint(
                 p=self._learned.threads, speedup=speedup, standard_error=error, samples=samples
             )
+
+    def _ipc(self) -> float | None:
+        """Instructions per cycle of a thread of its program now; None: not in its curve, or it does not compute."""
+        curve = self._phase.plan.curve
+        if curve is None or curve.ipc is None or self.team < 1:
+            return None
+        return curve.ipc * curve.speedup(self.team) / self.team
 
     def _learn(self, now_s: float) -> None:
         """A program learns while others want CPUs, its team has at least two threads, and it can be resized."""
@@ -417,6 +416,7 @@ class Guest:
             malleable="rigid" if self.plan.rigid else "full",
             running=running,
             points=points,
+            ipc=self._ipc(),
         )
         return messages.Report(
             sequence=sequence,

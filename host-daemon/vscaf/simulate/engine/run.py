@@ -7,12 +7,10 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from vscaf_policies import Answer, Options, Policy, PoolState
-from vscaf_policies.registry import load_policy
+from vscaf_policies import Policy
 
 from vscaf import clock
 from vscaf.agentlink.interface import Link
@@ -150,23 +148,11 @@ class _Simulation:
             policy=policy if function is None else PolicyConfig(name="unmanaged"),
         )
         self._daemon = WatchedDaemon(config, self._host, cpus, journal, self._recorder, links=self._link)
-        counted = any(plan.curve.ipc is not None for plan in plans)
-        if function is not None or counted:
-            self._daemon.use_policy(policy, self._with_counters(function or load_policy(policy.name)))
+        if function is not None:
+            self._daemon.use_policy(policy, function)
         self._laws.managed = lambda: self._daemon.inventory.domains
         self._laws.sharing = lambda: self._daemon.decision.sharing if self._daemon.decision else frozenset()
         self._host.on_change, self._host.on_tuned = self._daemon.wake, self._daemon.tuned
-
-    def _with_counters(self, policy: Policy) -> Policy:
-        """*policy* with the instructions per cycle from the programs' curves, because no agent reports them."""
-
-        @wraps(policy)  # keeps its attributes, like `explores`
-        def with_ipc(pool: PoolState, options: Options) -> Mapping[str, int] | Answer | None:
-            ipc = {guest.plan.name: guest.ipc for guest in self._by_key.values() if guest.running}
-            domains = tuple(replace(domain, ipc=ipc.get(domain.name)) for domain in pool.domains)
-            return policy(replace(pool, domains=domains), options)
-
-        return with_ipc
 
     def _link(self, seen: DomainSeen, on_news: Callable[[], None]) -> Link | None:
         return self._by_key[seen.key].link(on_news) if seen.agent_socket is not None else None
