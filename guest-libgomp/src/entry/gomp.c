@@ -49,10 +49,11 @@ VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data
 {
     /* Never sampled: the runtime itself looks into `data` for the data to reduce. */
     struct section section;
-    section_begin(&section, fn, data, num_threads);
+    section.counted = NULL;
+    section_begin_full(&section, fn, data, num_threads);
     unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);
     section.team.size = threads;
-    section_end(&section);
+    section_end_full(&section);
     return threads;
 }
 
