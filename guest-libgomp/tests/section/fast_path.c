@@ -112,6 +112,8 @@ static void calls(void)
 /* A block at one thread, to learn speedup, contains each instance. Then the teams are as before. */
 static void learns(void)
 {
+    const struct vscaf_section *booked = agent_section(&agent, 0, 0);
+    unsigned long ones_before = agent_count(booked, 1);
     int ones = 0, changes = 0, before = 2;
     length_ns = 8000; /* 1000 instances in a block; one of 4 is timed */
     scripted_cpu_ns = UINT64_C(100000000000); /* so there is a budget */
@@ -126,6 +128,7 @@ static void learns(void)
     CHECK(ones >= 500 && ones >= 100 * changes, "%d at one thread, %d changes", ones, changes);
     agent.pages[0]->control = 0;
     settle(2);
+    CHECK(agent_count(booked, 1) - ones_before == (unsigned long)ones, "each is counted under its size");
     check_ended(agent.pages[0]);
     length_ns = SHORT_NS;
 }
