@@ -3,8 +3,8 @@
  *     bench-run [--team N] [--limit N] [--learn] [--resize HZ,FROM,TO] [--leaks] [--looks N] [--sections N]
  *               [--estimate-after SECONDS] COMMAND...
  *
- * On its standard error, at the end, one line of JSON: wall and CPU time, what the page said after so many seconds and
- * at the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it ran, looked at
+ * On its standard error, at the end, one line of JSON: wall and CPU time, how long the page had each team size, what the
+ * page said after so many seconds and at the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it ran, looked at
  * ten times a second, but only when --sections more of them have ended since the last look. After --looks of these the
  * command is sent SIGTERM. The exit status is the command's.
  */
@@ -101,6 +101,10 @@ int main(int argc, char **argv)
         default: return 2;
         }
     }
+    if (team > 31 || to > 31) {
+        fprintf(stderr, "bench-run: at most 31 threads\n");
+        return 2;
+    }
     if (optind >= argc) {
         fprintf(stderr, "bench-run: no command\n");
         return 2;
@@ -127,7 +131,8 @@ int main(int argc, char **argv)
     bool early_taken = false;
     int status = 0;
     struct leaks leaks = {0};
-    unsigned resizes = 0;
+    unsigned resizes = 0, size = team;
+    double seconds_at[32] = {0.0}, since = began;
     double next_look = began + 0.1;
     struct timespec pause = {.tv_nsec = hertz > 50.0 ? (long)(0.5e9 / hertz) : 10000000};
     for (;;) {
@@ -157,12 +162,15 @@ int main(int argc, char **argv)
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            uint32_t size = from + (uint32_t)(random >> 33) % (to - from + 1);
+            seconds_at[size] += now - since;
+            since = now;
+            size = from + (uint32_t)(random >> 33) % (to - from + 1);
             for (int i = 0; i < AGENT_PAGES; i++)
                 agent.pages[i]->team_size = size;
         }
     }
     double ended = seconds();
+    seconds_at[size] += ended - since;
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);
     describe(late, sizeof late, agent.pages[0]);
@@ -175,8 +183,12 @@ int main(int argc, char **argv)
             snprintf(grown, sizeof grown, "{\"threads\": %d, \"descriptors\": %d, \"memory\": %ld}", by.threads,
                      by.descriptors, by.memory_kib);
     }
-    fprintf(stderr, "{\"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"resizes\": %u, \"looks\": %zu, \"leaks\": %s, \"early\": %s, "
-            "\"end\": %s}\n", ended - began,
+    fprintf(stderr, "{\"seconds_at\": {\"0\": 0.0");
+    for (unsigned i = 1; i < sizeof seconds_at / sizeof seconds_at[0]; i++)
+        if (seconds_at[i] > 0.0)
+            fprintf(stderr, ", \"%u\": %.6f", i, seconds_at[i]);
+    fprintf(stderr, "}, \"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"resizes\": %u, \"looks\": %zu, \"leaks\": %s, "
+            "\"early\": %s, \"end\": %s}\n", ended - began,
             (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
                 + 1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec),
             resizes, looks, grown, early, late);

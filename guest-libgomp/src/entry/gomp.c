@@ -25,21 +25,19 @@
         decompose_end(&sample, &section);                                                                              \
     section_end(&section)
 
-/* A program that is linked with OpenMP joins when it starts, not at its first section. Setting up its data keeps a CPU
- * busy too, and a resting guest has to ask for one. A program that loads a runtime later joins then. */
+/* A program that is linked with OpenMP asks to join when it starts, not at its first section. Setting up its data keeps
+ * a CPU busy too, and a resting guest has to ask for one. The answer is taken when it is first needed. A program that
+ * loads a runtime later joins then. */
 __attribute__((constructor)) static void join_at_start(void)
 {
     program_start();
     permission_start();
-    uint64_t now = clock_ticks();
     bool linked = dlsym(RTLD_NEXT, "GOMP_parallel") != NULL;
     dlerror(); /* the program must not see this failed look-up */
     if (!linked)
         return;
-    join_maintain_if_due(now);
-    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_relaxed);
-    if (!atomic_load_explicit(&current->joined, memory_order_relaxed))
-        atomic_store_explicit(&join_due, 0, memory_order_relaxed); /* relaxed: no other thread runs yet */
+    join_request();
+    clock_ticks(); /* the length of a tick is known some time after the first reading */
 }
 
 VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
@@ -51,10 +49,11 @@ VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data
 {
     /* Never sampled: the runtime itself looks into `data` for the data to reduce. */
     struct section section;
-    section_begin(&section, fn, data, num_threads);
+    section.counted = NULL;
+    section_begin_full(&section, fn, data, num_threads);
     unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);
     section.team.size = threads;
-    section_end(&section);
+    section_end_full(&section);
     return threads;
 }
 

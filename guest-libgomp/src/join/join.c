@@ -35,6 +35,7 @@ static pid_t socket_process; /* the process that opened it: a child may have bee
 static dev_t socket_device;
 static ino_t socket_inode;
 static bool answer_outstanding;
+static bool answer_awaited; /* a call has waited for it */
 static bool barrier_unavailable; /* the agent's barrier does not reach this process */
 
 static bool socket_is_own(void)
@@ -107,12 +108,15 @@ static bool attach(int memfd)
     /* Sequentially consistent: releases the stores above; see also program_note. */
     atomic_store(&attachment_current, next);
     program_copy(next->page);
+    program_changed();
     return true;
 }
 
-/* Takes the answer if it comes within wait_ms. False: the join has failed. */
-static bool take_answer(int wait_ms)
+/* Takes the answer. The first time it waits until there is one, but for 0.2 s at most. False: the join has failed. */
+static bool take_answer(void)
 {
+    int wait_ms = answer_awaited ? 0 : ANSWER_WAIT_MS;
+    answer_awaited = true;
     uint64_t deadline_ns = monotonic_ns() + (uint64_t)wait_ms * 1000000u;
     struct pollfd polled = {.fd = socket_fd, .events = POLLIN};
     for (;;) {
@@ -222,6 +226,7 @@ static bool request_join(void)
         return false;
     }
     answer_outstanding = true;
+    answer_awaited = false;
     return true;
 }
 
@@ -232,7 +237,7 @@ static void check_connection(void)
     if (socket_fd >= 0 && !socket_is_own())
         drop_socket();
     if (socket_fd >= 0 && answer_outstanding) {
-        if (!take_answer(0))
+        if (!take_answer())
             drop_socket();
         return;
     }
@@ -244,8 +249,20 @@ static void check_connection(void)
             return;
         drop_socket();
     }
-    if (request_join() && !take_answer(ANSWER_WAIT_MS))
+    if (request_join() && !take_answer())
         drop_socket();
+}
+
+void join_request(void)
+{
+    /* Another library's constructor may have run a section already, or started a thread that runs one now. */
+    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        return;
+    int saved_errno = errno;
+    if (socket_fd < 0 && join_fork_is_handled())
+        request_join();
+    errno = saved_errno;
+    atomic_flag_clear_explicit(&busy, memory_order_release);
 }
 
 static void call(uint32_t number)

@@ -11,8 +11,13 @@
 /* clock_ticks() at which join_maintain is due. */
 extern _Atomic uint64_t join_due;
 
-/* Joins, notices when the agent is gone, and joins again. At most once a second, in one thread. A new request waits at
- * most 0.2 s for its answer; if none came, later calls look for it without waiting. Leaves errno alone. */
+/* Sends a request to the agent and does not wait: the agent prepares its answer while the program starts. Leaves errno
+ * alone. */
+void join_request(void);
+
+/* Joins, notices when the agent is gone, and joins again. At most once a second, in one thread. The first call after a
+ * request waits at most 0.2 s for the answer; if none came, later calls look for it without waiting. Leaves errno
+ * alone. */
 void join_maintain(uint64_t now);
 
 /* Makes sure, from its first call on, that each part learns when the process is a child made by fork. False: that

@@ -15,8 +15,9 @@ extern _Atomic uint32_t program_bits;
 /* The number of threads that the program was told; 0: never told. Others only read it. */
 extern _Atomic uint32_t program_limit;
 
-/* Grows when one of the inputs of a team's size changes. */
-extern _Atomic uint32_t program_generation;
+/* Grows when one of the inputs of a team's size changes, the page among them. Hidden, so that the hot path loads it
+ * without the global offset table. */
+extern _Atomic uint32_t program_generation __attribute__((visibility("hidden")));
 
 /* Reads VSCAF_MALLEABLE. Called once, when the library is loaded. */
 void program_start(void);

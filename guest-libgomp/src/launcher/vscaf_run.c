@@ -30,7 +30,8 @@ static const char usage[] =
     "Environment:\n"
     "  VSCAF_SOCKET         the agent's join socket (default: /run/vscaf/agent.sock, else the user's own agent's:\n"
     "                       vscaf/agent.sock in XDG_RUNTIME_DIR or /run/user/UID, or /tmp/vscaf-UID/agent.sock)\n"
-    "  VSCAF_GOMP_LIBRARY   the shim (default: " LIBRARY " next to vscaf-run, else in the library directory)\n"
+    "  VSCAF_GOMP_LIBRARY   the shim (default: " LIBRARY " next to vscaf-run, else in the library directory beside\n"
+    "                       it, else in the one that it was built for)\n"
     "  GOMP_SPINCOUNT       set to " SPINCOUNT " if neither it nor OMP_WAIT_POLICY is set\n"
     "  KMP_BLOCKTIME        set to " BLOCKTIME_MS " if neither it, OMP_WAIT_POLICY nor KMP_LIBRARY is set\n"
     "  LD_PRELOAD           kept; the shim goes first\n"
@@ -54,6 +55,14 @@ static bool is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+/* Writes the library's absolute path, if it is in this directory. */
+static bool is_library(char path[PATH_MAX], const char *from, const char *directory)
+{
+    char name[PATH_MAX];
+    return (size_t)snprintf(name, sizeof name, "%s/%s/%s", from, directory, LIBRARY) < sizeof name
+           && realpath(name, path) && is_file(path);
+}
+
 /* Writes the library's absolute path. False: there is none, and the reason was printed. */
 static bool find_library(char path[PATH_MAX])
 {
@@ -68,19 +77,19 @@ static bool find_library(char path[PATH_MAX])
     }
     char own[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (length > 0) {
-        own[length] = '\0';
-        char *slash = strrchr(own, '/');
+    own[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(own, '/');
+    if (slash) {
         *slash = '\0';
-        if ((size_t)snprintf(path, PATH_MAX, "%s/%s", own, LIBRARY) < PATH_MAX && is_file(path))
+        /* In a build tree, and in an installation that may have been moved. */
+        if (is_library(path, own, ".") || is_library(path, own, VSCAF_LIBRARY_FROM_PROGRAMS))
             return true;
-    } else {
-        strcpy(own, "its own directory");
     }
-    if ((size_t)snprintf(path, PATH_MAX, "%s/%s", VSCAF_LIBRARY_DIRECTORY, LIBRARY) < PATH_MAX && is_file(path))
+    if (is_library(path, VSCAF_LIBRARY_DIRECTORY, "."))
         return true;
-    print_error("%s is neither in %s nor in %s: install vscaf, or set VSCAF_GOMP_LIBRARY to the library", LIBRARY, own,
-                VSCAF_LIBRARY_DIRECTORY);
+    print_error("%s is neither in %s, nor in %s from there, nor in %s: install vscaf, or set VSCAF_GOMP_LIBRARY to the "
+                "library",
+                LIBRARY, slash ? own : "its own directory", VSCAF_LIBRARY_FROM_PROGRAMS, VSCAF_LIBRARY_DIRECTORY);
     return false;
 }
 

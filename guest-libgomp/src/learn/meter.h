@@ -32,4 +32,8 @@ extern _Atomic(const struct meter *) meter_current;
  * thread that owns the hot path. */
 extern bool meter_under_way;
 
+/* True if the current meter needs of an instance that is not timed only that context_step sees it. Only the meter sets
+ * it, in the thread that owns the hot path. */
+extern bool meter_needs_only_timed __attribute__((visibility("hidden")));
+
 #endif

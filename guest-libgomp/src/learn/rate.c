@@ -78,6 +78,7 @@ static struct {
 
 _Atomic(const struct meter *) meter_current = &rate_meter;
 bool meter_under_way;
+bool meter_needs_only_timed = true; /* blocks have a number of instances, so they need each one */
 
 static double scale_ns(void)
 {
@@ -96,6 +97,7 @@ static void begin_phase(enum phase phase, uint64_t now)
 {
     learning.phase = phase;
     learning.began = now;
+    meter_needs_only_timed = phase == PHASE_TRAIN;
 }
 
 static void begin_training(uint64_t now, double pause_ns)
@@ -133,6 +135,7 @@ static void rate_pause(void)
 {
     learning.set = NULL;
     meter_under_way = false;
+    meter_needs_only_timed = true;
     context_restart();
 }
 
@@ -189,16 +192,18 @@ static void next_phase(struct vscaf_page *page, uint64_t now);
 static void observe_begin(struct section *section, unsigned requested)
 {
     struct call_site *site = section->site;
-    uint64_t context = context_step(site);
     uint32_t p = section->team.size;
-    if (requested == 1 || program_malleable() != VSCAF_MALLEABLE_FULL)
-        return; /* the program made it serial, or the program must not be learned */
-    bool compared = comparable(section, requested);
+    /* Else the program made it serial, or the program must not be learned. */
+    bool learned = requested != 1 && program_malleable() == VSCAF_MALLEABLE_FULL;
+    bool compared = learned && comparable(section, requested);
     if (compared && p < 2) {
         if (meter_under_way)
             rate_pause();
         return;
     }
+    uint64_t context = context_step(site);
+    if (!learned)
+        return;
     if (__builtin_expect(!learning.set || (compared && learning.set->p != p), 0)) {
         if (!compared || !section->start || !atomic_load_explicit(&clock_scale, memory_order_relaxed))
             return; /* wait for one that is timed */

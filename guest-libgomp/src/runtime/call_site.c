@@ -4,22 +4,15 @@
 #include <errno.h>
 #include <string.h>
 
-#define CALL_SITE_BITS 13u
-#define CALL_SITES (1u << CALL_SITE_BITS)
 #define PROBES_MAX 64u
 #define CALL_SITE_POOL (CALL_SITES / 2u)
 
-struct bucket {
-    _Atomic uintptr_t key;
-    _Atomic(struct call_site *) site;
-};
-
-static struct bucket buckets[CALL_SITES];
+struct call_site_bucket call_site_buckets[CALL_SITES];
 static struct call_site call_site_pool[CALL_SITE_POOL];
 static _Atomic uint32_t call_site_pool_used;
 
 /* Not inlined into call_site_of, because it is never on the hot path. */
-static __attribute__((noinline)) struct call_site *resolve(const void *address, struct bucket *bucket,
+static __attribute__((noinline)) struct call_site *resolve(const void *address, struct call_site_bucket *bucket,
                                                        struct call_site_spare *spare)
 {
     int saved_errno = errno;
@@ -63,9 +56,9 @@ static __attribute__((noinline)) struct call_site *resolve(const void *address, 
 struct call_site *call_site_of(const void *address, struct call_site_spare *spare)
 {
     uintptr_t key = (uintptr_t)address;
-    uint32_t index = (uint32_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> (64u - CALL_SITE_BITS));
+    uint32_t index = call_site_bucket_of(key);
     for (uint32_t probe = 0; probe < PROBES_MAX; probe++, index = (index + 1) & (CALL_SITES - 1)) {
-        struct bucket *bucket = &buckets[index];
+        struct call_site_bucket *bucket = &call_site_buckets[index];
         /* Relaxed: once set, a key never changes. All the rest is reached through the pointer next to it. */
         uintptr_t found = atomic_load_explicit(&bucket->key, memory_order_relaxed);
         if (!found

@@ -4,11 +4,15 @@
 #define VSCAF_GOMP_CALL_SITE_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/object.h"
 
 struct vscaf_point;
+
+#define CALL_SITE_BITS 13u
+#define CALL_SITES (1u << CALL_SITE_BITS)
 
 /* Bits of struct call_site.rules. */
 #define SITE_INSPECTED 1u   /* its code was read (team.c); the other bits are the result */
@@ -32,8 +36,9 @@ struct call_site {
     _Atomic uint32_t data_threads;
 
     /* Only the thread that owns the hot path (section.c) uses the members from here to `last_step`. */
-    uint32_t skip;          /* so many next instances are not timed */
-    uint32_t skipped;       /* so many instances were not timed since the last timed one */
+    uint32_t gap;           /* so many instances after the last timed one are not timed */
+    uint32_t skip;          /* so many of these are still to come */
+    uint32_t fast_path;     /* the number of the fast path that it may take (section/fast_path.h); 0: none */
     uint32_t mean_ticks;    /* moving average, rounded down; 0: no instance was timed */
     struct vscaf_point *point; /* booked there last, at team size point_team, on the page of point_epoch */
     uint32_t point_epoch;
@@ -51,6 +56,36 @@ struct call_site_spare {
     struct call_site site;
     struct object object;
 };
+
+struct call_site_bucket {
+    _Atomic uintptr_t key;
+    _Atomic(struct call_site *) site;
+};
+
+/* Hidden, like object_unloads. */
+extern struct call_site_bucket call_site_buckets[CALL_SITES] __attribute__((visibility("hidden")));
+
+/* Compilers align functions to 16 bytes. Functions that are near each other have buckets near each other, so that few
+ * pages of the table are touched. */
+static inline uint32_t call_site_bucket_of(uintptr_t key)
+{
+    return (uint32_t)(key >> 4 ^ key >> (4u + CALL_SITE_BITS)) & (CALL_SITES - 1);
+}
+
+/* The site, if it is quickly found; else NULL. */
+static inline struct call_site *call_site_known(uintptr_t key)
+{
+    struct call_site_bucket *bucket = &call_site_buckets[call_site_bucket_of(key)];
+    /* Memory orders: see call_site_of. */
+    if (atomic_load_explicit(&bucket->key, memory_order_relaxed) != key)
+        return NULL;
+    struct call_site *site = atomic_load_explicit(&bucket->site, memory_order_acquire);
+    return site
+                   && atomic_load_explicit(&site->generation, memory_order_relaxed)
+                          == atomic_load_explicit(&object_unloads, memory_order_relaxed)
+               ? site
+               : NULL;
+}
 
 /* The site of the code at `address`. Never fails. Makes system calls and takes locks only at the first call for an
  * address, and at the first one after a dlclose that unloaded something. */

@@ -33,10 +33,19 @@ int object_close(void *handle)
     return real ? real(handle) : -1;
 }
 
-static const void *base_of(const void *address)
+/* The object that holds `address`; NULL: none. */
+static const struct link_map *map_of(const void *address)
 {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+    /* Takes no lock. So a team can work while a constructor holds the loader's lock. Does not look for a symbol, as
+     * dladdr does, which takes 10 us for a large library. */
+    struct dl_find_object found;
+    return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? found.dlfo_link_map : NULL;
+#else
     Dl_info info;
-    return address && dladdr(address, &info) ? info.dli_fbase : NULL;
+    struct link_map *map = NULL;
+    return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+#endif
 }
 
 /* The symbol in this version (NULL: in the default one). NULL if it is the shim's own. */
@@ -44,7 +53,7 @@ static void *foreign_symbol_in(void *handle, const char *symbol, const char *ver
 {
     static const char here;
     void *found = version ? dlvsym(handle, symbol, version) : dlsym(handle, symbol);
-    return found && base_of(found) != base_of(&here) ? found : NULL;
+    return found && map_of(found) != map_of(&here) ? found : NULL;
 }
 
 static void *foreign_symbol(void *handle, const char *symbol)
@@ -55,9 +64,8 @@ static void *foreign_symbol(void *handle, const char *symbol)
 /* A handle of the object that holds `address`, without loading anything; NULL if there is none. */
 static void *handle_of(const void *address)
 {
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (!dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+    const struct link_map *map = map_of(address);
+    if (!map)
         return NULL;
     if (!map->l_name || !map->l_name[0])
         return dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
@@ -263,7 +271,7 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
             handles[i] = handle_of(providers->of[i]);
             if (!main_provider)
                 main_provider = providers->of[i];
-            single_provider = single_provider && base_of(providers->of[i]) == base_of(main_provider);
+            single_provider = single_provider && map_of(providers->of[i]) == map_of(main_provider);
         }
     }
     void *main_handle = NULL;
@@ -301,19 +309,6 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
         program_note(VSCAF_PROGRAM_BOUND);
 }
 
-static const void *map_of(const void *address)
-{
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
-    /* Takes no lock. So a team can work while a constructor holds the loader's lock. */
-    struct dl_find_object found;
-    return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? found.dlfo_link_map : NULL;
-#else
-    Dl_info info;
-    struct link_map *map = NULL;
-    return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
-#endif
-}
-
 /* Compares member by member, because copying need not copy the padding between them. */
 static bool same_runtime(const struct runtime *one, const struct runtime *other)
 {
@@ -332,7 +327,7 @@ static bool same_object(const struct object *one, const struct object *other)
 
 struct object *object_of(const void *address, uint32_t unloads, struct object *spare)
 {
-    const void *map = map_of(address);
+    const struct link_map *map = map_of(address);
     uint32_t used = atomic_load_explicit(&objects_used, memory_order_relaxed);
     if (used > OBJECTS)
         used = OBJECTS;

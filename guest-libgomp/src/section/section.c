@@ -6,6 +6,7 @@
 #include "join/program.h"
 #include "learn/meter.h"
 #include "learn/permission.h"
+#include "learn/rate.h"
 #include "measure/clock.h"
 #include "measure/random.h"
 #include "section/decompose.h"
@@ -22,30 +23,12 @@
 #define TINY_GAP_MASK 31u
 #define SMALL_GAP_MASK 7u
 
-/* State of each thread. Initial-exec: the library is loaded at the start, and a thread's first access must not
- * allocate. */
-static _Thread_local struct thread_state {
-    uint32_t depth; /* sections that this thread has begun and not ended */
-    uint32_t width; /* product of the sizes of their teams; 0 means 1 */
-} self __attribute__((tls_model("initial-exec")));
-
-/* One thread owns the hot path: the first that starts a top-level section. It adds to sums by plain loads and stores.
- * Other threads use locked instructions, and counters of their own where no count may be lost. */
-static _Atomic(struct thread_state *) owner;
-/* True once a second thread has started a top-level section. Then the owner also uses locked instructions for its
- * statistics. */
-static _Atomic bool multiple_masters;
+_Thread_local struct section_thread section_thread;
+_Atomic(struct section_thread *) section_owner;
+_Atomic bool section_multiple_masters;
+struct fast_path fast_path = {.number = 1};
 
 static uint64_t random_state = 88172645463325252u;
-
-/* Relaxed: these sums only grow, and their reader takes differences. */
-static inline void add(_Atomic uint64_t *sum, uint64_t amount, bool locked)
-{
-    if (__builtin_expect(locked, 0))
-        atomic_fetch_add_explicit(sum, amount, memory_order_relaxed);
-    else
-        atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + amount, memory_order_relaxed);
-}
 
 static inline uint64_t slot_of(uint32_t epoch, uint32_t state)
 {
@@ -118,6 +101,7 @@ static __attribute__((noinline)) struct vscaf_point *find_point(struct section *
                 section->site->point = point;
                 section->site->point_epoch = section->epoch;
                 section->site->point_team = size;
+                section->site->fast_path = 0;
             }
             return point;
         }
@@ -138,9 +122,9 @@ static inline void book(struct section *section, uint64_t ns, bool locked)
         point = find_point(section, ns);
     if (!point)
         return;
-    add(&point->count, 1, locked);
+    section_add(&point->count, 1, locked);
     if (ns)
-        add(&point->ns, ns, locked);
+        section_add(&point->ns, ns, locked);
 }
 
 static inline uint32_t gap_after(uint32_t mean_ticks)
@@ -157,8 +141,7 @@ static inline void plan_gap(struct call_site *site, uint64_t ticks)
     uint32_t mean = site->mean_ticks;
     mean = mean ? mean - mean / 8 + value / 8 : value;
     site->mean_ticks = mean ? mean : 1;
-    site->skip = gap_after(mean);
-    site->skipped = 0;
+    site->gap = site->skip = gap_after(mean);
 }
 
 /* `started` must come before the load of the team size. The agent's barrier orders it for the processor (page.h),
@@ -177,11 +160,12 @@ static void begin_nested(struct section *section, unsigned requested, int level)
     /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     struct vscaf_page *page = atomic_load_explicit(&attachment_current, memory_order_acquire)->page;
     /* Enclosing sections that this runtime does not know belong to another runtime. */
-    bool others = level >= 0 && self.depth > (uint32_t)level + 1;
-    unsigned sharers = atomic_load_explicit(&multiple_masters, memory_order_relaxed) ? masters_count() : 1;
-    section->team.argument = team_nested(section->runtime, page, requested, level, others ? self.width : 0, sharers);
-    if (self.width && section->team.argument)
-        self.width *= section->team.argument;
+    bool others = level >= 0 && section_thread.depth > (uint32_t)level + 1;
+    unsigned sharers = atomic_load_explicit(&section_multiple_masters, memory_order_relaxed) ? masters_count() : 1;
+    section->team.argument =
+        team_nested(section->runtime, page, requested, level, others ? section_thread.width : 0, sharers);
+    if (section_thread.width && section->team.argument)
+        section_thread.width *= section->team.argument;
     const struct meter *meter = atomic_load_explicit(&meter_current, memory_order_relaxed);
     if (__builtin_expect(meter->nested != NULL, 0))
         meter->nested(section);
@@ -197,15 +181,15 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
         begin_nested(section, requested, level);
         return false;
     }
-    struct thread_state *expected = NULL;
+    struct section_thread *expected = NULL;
     /* Relaxed: a thread only compares the owner with itself. */
-    section->owned = atomic_load_explicit(&owner, memory_order_relaxed) == &self
-                     || atomic_compare_exchange_strong_explicit(&owner, &expected, &self, memory_order_relaxed,
-                                                                memory_order_relaxed);
+    section->owned = atomic_load_explicit(&section_owner, memory_order_relaxed) == &section_thread
+                     || atomic_compare_exchange_strong_explicit(&section_owner, &expected, &section_thread,
+                                                                memory_order_relaxed, memory_order_relaxed);
     section->start = clock_ticks();
-    if (!section->owned && !atomic_load_explicit(&multiple_masters, memory_order_relaxed)) {
+    if (!section->owned && !atomic_load_explicit(&section_multiple_masters, memory_order_relaxed)) {
         masters_begin(section->start);
-        atomic_store_explicit(&multiple_masters, true, memory_order_relaxed);
+        atomic_store_explicit(&section_multiple_masters, true, memory_order_relaxed);
         program_note(VSCAF_PROGRAM_MASTERS);
     }
     if (join_maintain_if_due(section->start))
@@ -214,13 +198,13 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
     struct vscaf_page *page = attachment->page;
     section->attachment = attachment;
     section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
-    if (section->owned)
-        add(&page->started, 1, false);
-    else
+    if (!section->owned)
         atomic_fetch_add_explicit(&page->started_others, 1, memory_order_relaxed);
+    else if (section->counted != page)
+        section_add(&page->started, 1, false);
     order_start(attachment);
     section->team = team_of_section(runtime, section->site, page, requested);
-    if (atomic_load_explicit(&multiple_masters, memory_order_relaxed))
+    if (atomic_load_explicit(&section_multiple_masters, memory_order_relaxed))
         masters_acquire(section);
     uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
     if (__builtin_expect(control & VSCAF_CONTROL_CALL, 0))
@@ -228,7 +212,46 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
     return atomic_load_explicit(&meter_current, memory_order_relaxed)->every_thread && permission_to_learn(page);
 }
 
-void section_begin(struct section *section, outlined_function *fn, void *data, unsigned requested)
+/* The number of the fast path for the section's next instances; 0: they may take none. `control`: the page's, after the
+ * user's settings. If team_repeated is not the answer for the page's present values, that path is never taken. */
+static uint32_t prepare_fast_path(const struct section *section, uint32_t control)
+{
+    const struct team_repeated *repeated = &team_repeated;
+    struct attachment *attachment = section->attachment;
+    struct vscaf_page *page = attachment->page;
+    bool learning = (control & VSCAF_CONTROL_LEARN) != 0;
+    /* Relaxed: a fast path with values that have just changed is not taken. */
+    uint32_t control_word = atomic_load_explicit(&page->control, memory_order_relaxed);
+    if (repeated->runtime != section->runtime
+        || atomic_load_explicit(&section->site->rules, memory_order_relaxed) != SITE_INSPECTED
+        || atomic_load_explicit(&attachment->fence, memory_order_relaxed)
+        || !atomic_load_explicit(&attachment->joined, memory_order_relaxed) || (control_word & VSCAF_CONTROL_CALL)
+        || (learning && atomic_load_explicit(&meter_current, memory_order_relaxed) != &rate_meter))
+        return 0;
+    struct fast_path now = {
+        .number = fast_path.number,
+        .generation = repeated->generation,
+        .team_size = repeated->size,
+        .team_limit = repeated->limit,
+        .control = control_word,
+        .epoch = section->epoch,
+        .data_threads_most = repeated->team.size > 1 ? repeated->team.size : UINT32_MAX,
+        .learning = learning && repeated->team.size > 1, /* one thread cannot be compared with fewer */
+        .team = repeated->team,
+        .runtime = repeated->runtime,
+        .attachment = attachment,
+        .page = page,
+    };
+    if (now.generation != fast_path.generation || now.team_size != fast_path.team_size
+        || now.team_limit != fast_path.team_limit || now.control != fast_path.control || now.epoch != fast_path.epoch
+        || now.learning != fast_path.learning || now.runtime != fast_path.runtime) {
+        now.number++;
+        fast_path = now;
+    }
+    return fast_path.number;
+}
+
+void section_begin_full(struct section *section, outlined_function *fn, void *data, unsigned requested)
 {
     const void *address;
     memcpy(&address, &fn, sizeof address);
@@ -244,9 +267,11 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     section->team = (struct team){.argument = requested};
     section->owned = false;
     section->decompose_due = false;
+    section->on_fast_path = false;
+    section->fast_path = 0;
     section->leased = 0;
-    section->width = self.width;
-    uint32_t depth = self.depth++;
+    section->width = section_thread.width;
+    uint32_t depth = section_thread.depth++;
     if (__builtin_expect(!runtime->manageable, 0))
         return;
     if (depth) {
@@ -257,15 +282,14 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
         team_inspect(site, address, site != &section->spare.site);
     bool learn = false;
-    if (__builtin_expect(atomic_load_explicit(&owner, memory_order_relaxed) != &self
-                             || atomic_load_explicit(&multiple_masters, memory_order_relaxed), 0)) {
+    if (__builtin_expect(atomic_load_explicit(&section_owner, memory_order_relaxed) != &section_thread
+                             || atomic_load_explicit(&section_multiple_masters, memory_order_relaxed), 0)) {
         learn = begin_shared(section, requested);
     } else {
         section->owned = true;
         section->start = 0;
         if (site->skip) {
             site->skip--;
-            site->skipped++;
         } else {
             section->start = clock_ticks();
             if (join_maintain_if_due(section->start))
@@ -276,7 +300,8 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
         struct vscaf_page *page = attachment->page;
         section->attachment = attachment;
         section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
-        add(&page->started, 1, false);
+        if (section->counted != page)
+            section_add(&page->started, 1, false);
         order_start(attachment);
         section->team = team_of_owner(runtime, site, page, requested);
         section->decompose_due = section->start && decompose_is_due(section->start);
@@ -286,6 +311,7 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
                 join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
             learn = (control & VSCAF_CONTROL_LEARN) != 0;
         }
+        section->fast_path = prepare_fast_path(section, control);
         if (__builtin_expect(meter_under_way && !learn, 0))
             atomic_load_explicit(&meter_current, memory_order_relaxed)->pause();
     }
@@ -297,23 +323,23 @@ void section_begin(struct section *section, outlined_function *fn, void *data, u
     if (__builtin_expect(learn, 0)
         && !atomic_load_explicit(&meter_current, memory_order_relaxed)->begin(section, requested))
         return;
-    self.width = section->team.size;
+    section_thread.width = section->team.size;
     atomic_store_explicit(&section->attachment->page->team_last, section->team.size, memory_order_relaxed);
     team_ran(site, &section->team);
     team_starts(section->team.decided ? section->team.size : 0);
 }
 
-void section_end(struct section *section)
+void section_end_full(struct section *section)
 {
-    self.depth--;
-    self.width = section->width;
+    section_thread.depth--;
+    section_thread.width = section->width;
     struct attachment *attachment = section->attachment;
     if (!attachment)
         return;
     uint64_t ticks = section->start ? clock_ticks() - section->start : 0;
     struct call_site *site = section->site;
     struct vscaf_page *page = attachment->page;
-    uint64_t represented_instances = section->start && section->owned ? 1 + site->skipped : 1;
+    uint64_t represented_instances = section->start && section->owned ? 1 + site->gap - site->skip : 1;
     if (__builtin_expect(section->meter != NULL, 0))
         section->meter->end(section, ticks, represented_instances);
     if (__builtin_expect(section->team.own_dynamic, 0))
@@ -323,18 +349,20 @@ void section_end(struct section *section)
             masters_release(section);
         return;
     }
-    bool locked = atomic_load_explicit(&multiple_masters, memory_order_relaxed);
+    bool locked = atomic_load_explicit(&section_multiple_masters, memory_order_relaxed);
     uint64_t ns = 0;
     if (section->start) {
         if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
             clock_refine();
         ns = clock_ns(ticks) * represented_instances;
-        add(&page->section_ns, ns, locked);
+        section_add(&page->section_ns, ns, locked);
         if (section->owned)
             plan_gap(site, ticks);
     }
     if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
         book(section, ns, locked);
+    if (section->fast_path && site->point_epoch == section->epoch && site->point_team == fast_path.team.size)
+        site->fast_path = section->fast_path;
     if (__builtin_expect(section->leased != 0, 0))
         masters_release(section);
     /* Release: a reader that sees the section finished also sees the figures booked for it. */
@@ -347,18 +375,18 @@ void section_end(struct section *section)
 
 uint32_t section_depth(void)
 {
-    return self.depth;
+    return section_thread.depth;
 }
 
 void section_leave(void)
 {
-    if (self.depth)
-        self.depth--;
+    if (section_thread.depth)
+        section_thread.depth--;
 }
 
 void section_after_fork(void)
 {
     /* Relaxed: the child has one thread. */
-    atomic_store_explicit(&owner, NULL, memory_order_relaxed);
-    atomic_store_explicit(&multiple_masters, false, memory_order_relaxed);
+    atomic_store_explicit(&section_owner, NULL, memory_order_relaxed);
+    atomic_store_explicit(&section_multiple_masters, false, memory_order_relaxed);
 }

@@ -289,32 +289,29 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
     return team;
 }
 
+struct team_repeated team_repeated;
+
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                           unsigned requested)
 {
-    /* The inputs of the last answer, and the answer. Only answers that depend on nothing else are kept. */
-    static struct {
-        const struct runtime *runtime;
-        uint32_t size, limit, generation;
-        struct team team;
-    } last;
+    struct team_repeated *last = &team_repeated;
     /* Acquire: all that changed before the generation is visible. */
     uint32_t generation = atomic_load_explicit(&program_generation, memory_order_acquire);
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (__builtin_expect(!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && last.runtime == runtime
-                             && last.size == size && last.limit == limit && last.generation == generation, 1))
-        return last.team;
+    if (__builtin_expect(!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && last->runtime == runtime
+                             && last->size == size && last->limit == limit && last->generation == generation, 1))
+        return last->team;
     struct team team = team_of_section(runtime, site, page, requested);
     /* A program may change its number of threads, or make it dynamic, by calls that the shim does not see. So an answer
      * that came from the runtime is not kept. */
     if (!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && team.decided && !team.own_dynamic) {
-        last.runtime = runtime;
-        last.size = size;
-        last.limit = limit;
-        last.generation = generation;
-        last.team = team;
+        last->runtime = runtime;
+        last->size = size;
+        last->limit = limit;
+        last->generation = generation;
+        last->team = team;
     }
     return team;
 }

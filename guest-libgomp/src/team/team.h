@@ -21,6 +21,16 @@ struct team {
 struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                             unsigned requested);
 
+/* The last answer of team_of_owner that depends on nothing but these values. It is right for each section without a
+ * clause that neither reads thread-private data nor uses its thread number. */
+struct team_repeated {
+    const struct runtime *runtime; /* NULL: there is none */
+    uint32_t size, limit;          /* of the page */
+    uint32_t generation;           /* program_generation */
+    struct team team;
+};
+extern struct team_repeated team_repeated;
+
 /* The same for the thread that owns the hot path. Remembers the last answer. */
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                           unsigned requested);
@@ -38,7 +48,7 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays);
 
 /* The largest number of threads that hold data which a section left there; 0: no section left any. Others only read
  * it. */
-extern _Atomic uint32_t team_max_data_threads;
+extern _Atomic uint32_t team_max_data_threads __attribute__((visibility("hidden")));
 
 /* See team_ran. `own`: the size was the program's own number. */
 void team_record(struct call_site *site, unsigned size, bool own);
@@ -58,7 +68,7 @@ static inline void team_ran(struct call_site *site, const struct team *team)
 
 /* Threads of the top-level team in flight, if the shim chose the number; 0: the number is the program's own.
  * Meaningless in programs with several masters (VSCAF_PROGRAM_MASTERS). */
-extern _Atomic unsigned team_in_flight;
+extern _Atomic unsigned team_in_flight __attribute__((visibility("hidden")));
 
 /* Call it before the runtime is called, for each top-level section. */
 static inline void team_starts(unsigned team)

@@ -1,12 +1,14 @@
 #!/bin/sh
-# vscaf_run.sh VSCAF_RUN LIBRARY [STATIC_PROGRAM [PROGRAM_WITH_STATIC_RUNTIME PROGRAM_WITH_SHARED_RUNTIME]]: checks each
-# promise of the launcher.
+# vscaf_run.sh VSCAF_RUN LIBRARY FROM_PROGRAMS [STATIC_PROGRAM [PROGRAM_WITH_STATIC_RUNTIME
+# PROGRAM_WITH_SHARED_RUNTIME]]: checks each promise of the launcher. FROM_PROGRAMS leads from the directory of installed
+# programs to that of the library.
 set -eu
 run=$(readlink -f "$1")
 library=$(readlink -f "$2")
-static=${3:-}
-static_runtime=${4:-}
-shared_runtime=${5:-}
+from_programs=$3
+static=${4:-}
+static_runtime=${5:-}
+shared_runtime=${6:-}
 directory=$(mktemp -d /tmp/vscaf-run-test-XXXXXX)
 trap 'rm -rf "$directory"' EXIT
 unset LD_PRELOAD GOMP_SPINCOUNT KMP_BLOCKTIME KMP_LIBRARY OMP_WAIT_POLICY VSCAF_GOMP_LIBRARY
@@ -85,6 +87,17 @@ cp "$run" "$directory/vscaf-run"
 cp "$library" "$directory/chosen.so"
 status 0 env VSCAF_GOMP_LIBRARY="$directory/chosen.so" "$directory/vscaf-run" sh -c 'echo "$LD_PRELOAD"'
 [ "$(cat "$directory/out")" = "$directory/chosen.so" ] || fail "chosen: $(cat "$directory/out")"
+# An installation that was moved, and a link to its launcher.
+bin=$directory/moved/one/two/bin
+mkdir -p "$bin" && mkdir -p "$bin/$from_programs"
+cp "$run" "$bin/vscaf-run"
+cp "$library" "$bin/$from_programs/libvscaf-gomp.so"
+ln -s "$bin/vscaf-run" "$directory/link"
+for launcher in "$bin/vscaf-run" "$directory/link"; do
+    status 0 "$launcher" sh -c 'echo "$LD_PRELOAD"'
+    [ "$(cat "$directory/out")" = "$(readlink -f "$bin/$from_programs/libvscaf-gomp.so")" ] \
+        || fail "moved: $(cat "$directory/out")"
+done
 cp "$library" "$directory/libvscaf-gomp.so"
 status 0 "$directory/vscaf-run" sh -c 'echo "$LD_PRELOAD"'
 [ "$(cat "$directory/out")" = "$directory/libvscaf-gomp.so" ] || fail "next to vscaf-run: $(cat "$directory/out")"

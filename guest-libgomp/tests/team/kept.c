@@ -221,6 +221,19 @@ static void read_and_smaller(void)
     look(6);
 }
 
+/* The smaller team between is on the shim's fast path, at a size at which it lost no data before. */
+static void smaller_on_fast_path(void)
+{
+    page->team_size = 2;
+    for (int i = 0; i < 1000; i++)
+        plain();
+#pragma omp parallel num_threads(4)
+    put(5);
+    plain();
+    page->team_size = 4;
+    look(5);
+}
+
 static void number_set(void)
 {
     leave(5);
@@ -326,6 +339,7 @@ static const struct {
     {"smaller-between", smaller_between},
     {"smaller-between-pointers", smaller_between_pointers},
     {"read-and-smaller", read_and_smaller},
+    {"smaller-on-fast-path", smaller_on_fast_path},
     {"number-set", number_set},
     {"clause", clause},
     {"nobody-decides", nobody_decides},

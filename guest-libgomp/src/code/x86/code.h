@@ -9,7 +9,8 @@
 #define CODE_BLOCKS 4096u
 #define CODE_FUNCTIONS 256u
 #define CODE_CALLEES 256u
-#define CODE_HASH 32768u
+#define CODE_HASH_MIN 256u /* entries of the table of decoded instructions; it grows with the function */
+#define CODE_HASH_MAX 32768u
 #define CODE_PENDING 2048u
 #define CODE_DEPTH 6u /* nested calls that are followed */
 #define CODE_NONE 0xffffu
@@ -45,36 +46,38 @@ struct code_function {
 #define CALL_CHANGES                                                                                                   \
     (1u << RAX | 1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI | 1u << R8 | 1u << R9 | 1u << R10 | 1u << R11)
 
-/* The index of a decoded instruction of a function. */
+/* The index of a decoded instruction of the function that is being read. */
 struct decoded {
-    uint32_t round; /* number of the section that was read; entries of other rounds are free */
-    uint16_t function;
+    uint32_t round; /* entries of other rounds than the present one are free */
     uint16_t instruction;
     uintptr_t address;
 };
 
+/* The counts come first, together, because touching memory for the first time is slow. For the same reason only the
+ * first hash_size entries of the table are used. */
 struct code {
     const struct code_view *view;
+    uint32_t instruction_count;
+    uint32_t block_count;
+    uint32_t function_count;
+    uint32_t callee_count;
+    uint32_t hash_size;
+    uint32_t round;  /* one for each function, and for each size of the table */
+    bool incomplete; /* something could not be decoded, or there was too much code */
+    bool exhausted;  /* there was too much code, so nothing more is read */
     struct instruction instructions[CODE_INSTRUCTIONS];
     uintptr_t addresses[CODE_INSTRUCTIONS];
     uint16_t callees_of[CODE_INSTRUCTIONS]; /* index of callees, CODE_NONE: not known */
     uint16_t block_of[CODE_INSTRUCTIONS];
     bool leaders[CODE_INSTRUCTIONS];
-    uint32_t instruction_count;
     struct block blocks[CODE_BLOCKS];
     uint16_t order[CODE_BLOCKS];
     bool visited[CODE_BLOCKS];
-    uint32_t block_count;
     struct code_function functions[CODE_FUNCTIONS];
-    uint32_t function_count;
     struct callee callees[CODE_CALLEES];
-    uint32_t callee_count;
-    struct decoded hash[CODE_HASH];
-    uint32_t round;
+    struct decoded hash[CODE_HASH_MAX];
     uintptr_t pending[CODE_PENDING];
     uint16_t stack[CODE_BLOCKS];
-    bool incomplete; /* something could not be decoded, or there was too much code */
-    bool exhausted;  /* there was too much code, so nothing more is read */
 };
 
 #endif

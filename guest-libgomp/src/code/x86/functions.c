@@ -11,6 +11,12 @@ void code_start(struct code *code, const struct code_view *view)
     code->view = view;
     code->instruction_count = code->block_count = code->function_count = code->callee_count = 0;
     code->incomplete = code->exhausted = false;
+}
+
+/* Empties the table of decoded instructions. */
+static void hash_start(struct code *code, uint32_t size)
+{
+    code->hash_size = size;
     if (++code->round == 0) {
         memset(code->hash, 0, sizeof code->hash);
         code->round = 1;
@@ -21,13 +27,19 @@ void code_start(struct code *code, const struct code_view *view)
  * one, the entry is free and the instruction is not yet in the table. */
 static struct decoded *decoded_entry(struct code *code, uintptr_t address)
 {
-    uint16_t function = (uint16_t)code->function_count;
-    size_t at = (address * 0x9e3779b97f4a7c15u >> 40) ^ function * 0x9e5u;
-    for (;; at++) {
-        struct decoded *place = code->hash + (at & (CODE_HASH - 1));
-        if (place->round != code->round || (place->address == address && place->function == function))
+    for (size_t at = address * 0x9e3779b97f4a7c15u >> 40;; at++) {
+        struct decoded *place = code->hash + (at & (code->hash_size - 1));
+        if (place->round != code->round || place->address == address)
             return place;
     }
+}
+
+/* Adds the instructions from `first` on to a table of twice the size. */
+static void hash_grow(struct code *code, uint32_t first)
+{
+    hash_start(code, 2 * code->hash_size);
+    for (uint32_t i = first; i < code->instruction_count; i++)
+        *decoded_entry(code, code->addresses[i]) = (struct decoded){code->round, (uint16_t)i, code->addresses[i]};
 }
 
 /* The index of the instruction at `address` of the function that is being read; CODE_NONE: not decoded. */
@@ -141,8 +153,10 @@ bool code_reaches_next(const struct code *code, uint32_t at)
     }
 }
 
-/* Decodes from `address` until control goes elsewhere, or until the code is already decoded. */
-static void decode_run(struct code *code, struct code_function *function, uintptr_t address, size_t *pending)
+/* Decodes from `address` until control goes elsewhere, or until the code is already decoded. `from`: the function's
+ * first instruction. */
+static void decode_run(struct code *code, struct code_function *function, uint32_t from, uintptr_t address,
+                       size_t *pending)
 {
     bool first = true;
     for (;;) {
@@ -159,11 +173,13 @@ static void decode_run(struct code *code, struct code_function *function, uintpt
             return;
         }
         struct instruction *i = code->instructions + at;
-        *place = (struct decoded){code->round, (uint16_t)code->function_count, (uint16_t)at, address};
+        *place = (struct decoded){code->round, (uint16_t)at, address};
         code->addresses[at] = address;
         code->leaders[at] = first;
         code->callees_of[at] = CODE_NONE;
         code->instruction_count++;
+        if ((code->instruction_count - from) * 2 >= code->hash_size && code->hash_size < CODE_HASH_MAX)
+            hash_grow(code, from);
         first = false;
         address += i->length;
         if (i->fs && i->memory
@@ -296,10 +312,11 @@ struct code_function *code_function_at(struct code *code, uintptr_t entry)
     size_t pending = 1;
     *function = (struct code_function){.entry = entry};
     code->incomplete = false;
+    hash_start(code, CODE_HASH_MIN);
     code->pending[0] = entry;
     while (pending) {
         uintptr_t address = code->pending[--pending];
-        decode_run(code, function, address, &pending);
+        decode_run(code, function, from, address, &pending);
     }
     cut_blocks(code, function, from);
     order_blocks(code, function);

@@ -25,16 +25,12 @@ struct followed {
     bool master;
 };
 
+/* The single values come before the arrays: see struct code. */
 struct inspection {
     const struct code_view *view;
-    struct code code;
     struct code_findings findings;
-    struct written_set written;
-    struct slot slots[INSPECT_SLOTS];
     size_t slot_count;
-    struct state states[INSPECT_STATES];
     size_t states_used;
-    struct followed followed[INSPECT_FOLLOWED];
     size_t followed_count;
     uint32_t steps;
     bool thread_number;
@@ -43,6 +39,11 @@ struct inspection {
     bool recording; /* false: only values are computed, to learn what loops do */
     uint32_t block;
     uintptr_t at; /* address of the present instruction */
+    struct code code;
+    struct written_set written;
+    struct slot slots[INSPECT_SLOTS];
+    struct state states[INSPECT_STATES];
+    struct followed followed[INSPECT_FOLLOWED];
 };
 
 #endif

@@ -24,8 +24,8 @@ struct written {
 };
 
 struct written_set {
-    struct written places[WRITTEN_MAX];
     size_t count;
+    struct written places[WRITTEN_MAX];
 };
 
 void written_add(struct written_set *set, const struct written *place);

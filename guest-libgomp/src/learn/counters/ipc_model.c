@@ -19,6 +19,12 @@ static double square(double x)
     return x * x;
 }
 
+/* Not fmax, for which the shim would need libm. */
+static double not_negative(double value)
+{
+    return value > 0. ? value : 0.;
+}
+
 static void add(struct ipc_mean *mean, double value)
 {
     mean->weight += 1.;
@@ -38,10 +44,10 @@ static double relative_error(const struct ipc_mean *mean)
 {
     /* Faded measurements count only by their weight. */
     double count = mean->weight < effective(mean) ? mean->weight : effective(mean);
-    double seen = sqrt(fmax(mean->squares / mean->weight, 0.)) / mean->mean;
+    double seen = sqrt(not_negative(mean->squares / mean->weight)) / mean->mean;
     double freedom = PRIOR_FREEDOM + (count > 1. ? count - 1. : 0.);
     double variance = (PRIOR_FREEDOM * square(PRIOR_DEVIATION) + count * square(seen)) / freedom;
-    return sqrt(fmax(variance, 0.) / (count < 0.1 ? 0.1 : count)) * student_widening(freedom);
+    return sqrt(not_negative(variance) / (count < 0.1 ? 0.1 : count)) * student_widening(freedom);
 }
 
 static bool plausible(double instructions, double cycles)
@@ -258,7 +264,7 @@ static bool estimate(const struct ipc_program *program, unsigned p, struct speed
     *out = (struct speedup){
         .p = p,
         .speedup = speedup,
-        .standard_error = sqrt(fmax(variance, 0.)),
+        .standard_error = sqrt(not_negative(variance)),
         .samples = sum.samples < 1. ? 1 : (unsigned)sum.samples,
     };
     return true;

@@ -1,0 +1,49 @@
+/* A program asks to join when it starts, and waits for the answer only when it first needs it.
+ *
+ *     start joins|silent      the agent; it starts the program
+ *     start program ANSWER    the program; it goes on when its standard input ends
+ */
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/process.h"
+#include "../support/regions.h"
+
+static int program(bool silent)
+{
+    char byte;
+    CHECK(agent_waited_ms == 0, "the start does not wait");
+    CHECK(read(STDIN_FILENO, &byte, 1) == 0);
+    int threads = plain();
+    CHECK(silent ? agent_waited_ms > 0 : threads == 2, "%d threads, waited for %d ms", threads, agent_waited_ms);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct agent agent;
+    int ends[2], status;
+    if (argc == 3)
+        return program(!strcmp(argv[2], "silent"));
+    CHECK(argc == 2);
+    bool silent = !strcmp(argv[1], "silent");
+    agent_prepare(&agent, 2, 4);
+    agent_start(&agent, silent ? AGENT_SILENT : AGENT_JOINS);
+    CHECK(pipe(ends) == 0);
+    pid_t child = fork_bound();
+    if (child == 0) {
+        dup2(ends[0], STDIN_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl("/proc/self/exe", argv[0], "program", argv[1], (char *)NULL);
+        _exit(1);
+    }
+    WAIT_UNTIL(silent ? agent.state->connections == 1 : agent.state->joins == 1, (void)0);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "status %d", status);
+    return 0;
+}
