@@ -11,7 +11,7 @@ THRESHOLD = 0.25
 """Speedup per CPU."""
 
 MOST_THRESHOLD = 2.0
-"""No CPU is believed to bring more (Creech 2015, section 5.2.2), so a higher threshold leaves only the minima."""
+"""No CPU is believed to bring more (models.points.MOST_EFFICIENCY), so a higher threshold leaves only the minima."""
 
 
 def efficiency(pool: PoolState, options: Options) -> dict[str, int]:

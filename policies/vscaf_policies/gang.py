@@ -13,7 +13,8 @@ LEAST_SLICE_S = 0.1
 
 
 def gang(pool: PoolState, options: Options) -> Answer:
-    """Coarse time slices (gang scheduling, Ousterhout 1982; compared in Creech 2015, section 4.4).
+    """Coarse time slices (gang scheduling, Ousterhout 1982; compared in Creech 2015, section 2.2.4
+    and Table 4.3).
 
     The domains that compete are packed into gangs. A gang has as many domains as fit with all CPUs that they can use
     (min(maximum, demand), in chunks). A domain that can use the whole pool is a gang of its own. The gangs take turns

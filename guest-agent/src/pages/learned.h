@@ -10,7 +10,7 @@
 #include "vscaf/page.h"
 
 #define LEARNED_POINTS_MAX (VSCAF_ESTIMATES + 1u) /* the estimates, and p = 1 */
-#define LEARNED_EFFICIENCY_MAX 2.0                /* S/p is never believed above this (thesis section 5.2.2) */
+#define LEARNED_EFFICIENCY_MAX 2.0                /* S/p is never believed above this, as in SCAF's code */
 #define LEARNED_BUSY_PERIODS_MAX 8u /* while estimates are being written, the last ones stay valid this many periods */
 #define LEARNED_HALF_LIFE_S 20.0    /* running time of the process after which old sums count half */
 #define LEARNED_SUM_TOLERANCE 0.1   /* parts whose sum differs from the total by more than this are ignored */

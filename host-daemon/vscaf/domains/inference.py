@@ -121,7 +121,9 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         if others.known[-1][0] != domain.inferred.points_of or now_s - domain.inferred.points_at_s >= FIT_S * domains:
             domain.inferred.points_of, domain.inferred.points_at_s = others.known[-1][0], now_s
             domain.inferred.points = renewed(domain.inferred.points, recall(known, now_s))
-    weight = believed_weight(processes, domain.inferred.host_view, domain.seen.vcpus) if processes else None
+    weight = None
+    if processes:
+        weight = believed_weight(processes, domain.inferred.host_view, domain.seen.vcpus, domain.maximum)
     if weight is not None:
         domain.inferred.scaf_weight = low_pass(domain.inferred.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
 

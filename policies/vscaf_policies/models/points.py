@@ -16,7 +16,7 @@ LEAST_RELATIVE_ERROR = 0.01
 """Of the speedup. No measurement is better. It also keeps a reported error of zero from outweighing all others."""
 
 MOST_EFFICIENCY = 2.0
-"""Largest E = S/p that is believed (Creech 2015, section 5.2.2)."""
+"""Largest E = S/p that is believed, as in SCAF's code. Caches make super-linear speedup possible."""
 
 LEAST_SPEEDUP = 0.01
 """Least speedup that is believed, because ln S must exist: a program 100 times slower than on one CPU, or worse."""

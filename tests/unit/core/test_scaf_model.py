@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model.scaf import domain_weight, low_pass, predicted_speedup, scaf_weight
+from vscaf.core.model.scaf import domain_weight, low_pass, most_weight, predicted_speedup, scaf_weight
 from vscaf_policies import SpeedupPoint
 from vscaf_policies.models.logarithmic import LEAST_WEIGHT
 
@@ -44,6 +44,12 @@ def test_an_error_of_zero_does_not_outweigh_everything():
 def test_the_fit_is_clamped_on_both_sides():
     assert scaf_weight([point(8, 0.2)]) == LEAST_WEIGHT
     assert scaf_weight([point(8, 500.0)]) == pytest.approx(15 / math.log(8))
+
+
+@given(st.integers(2, 4096))
+def test_the_most_that_is_believed_is_perfect_scaling(cpus):
+    assert most_weight(cpus) == pytest.approx(scaf_weight([point(cpus, float(cpus))]))
+    assert most_weight(0) == most_weight(1) == most_weight(2)
 
 
 @given(st.floats(0.1, 10), st.lists(st.tuples(st.integers(2, 64), st.floats(0.01, 1)), min_size=1, max_size=6))

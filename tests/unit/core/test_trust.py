@@ -90,7 +90,7 @@ def test_a_liars_weight_is_that_of_an_honest_program_with_its_use(
     """Claims of E = 1, at any one p and by any number of processes: no more weight than the use that was seen bears."""
     busy = use * cpus
     host_view = seen(cpus, busy)
-    weight = believed_weight([[point(at, float(at))]] * processes, host_view, VCPUS)
+    weight = believed_weight([[point(at, float(at))]] * processes, host_view, VCPUS, VCPUS)
     honest = [scaf_weight([point(p, max(1.0, use * p, min(p, busy)))]) for p in range(2, VCPUS + 1)]
     assert weight is not None
     assert weight <= max(w for w in honest if w is not None) * max(1, math.ceil(busy)) + 1e-9
@@ -99,12 +99,14 @@ def test_a_liars_weight_is_that_of_an_honest_program_with_its_use(
 @given(st.integers(2, VCPUS))
 def test_a_liar_gains_at_most_a_bounded_share(cpus: int) -> None:
     """Beside an honest, perfectly scaling program, at the same p, in a pool that SCAF splits by weight (eq. 4.9)."""
-    honest = believed_weight([[point(cpus, float(cpus))]], seen(cpus, float(cpus)), VCPUS)
-    spins = believed_weight([[point(cpus, 1e6)]], seen(cpus, float(cpus)), VCPUS)
-    sleeps = believed_weight([[point(cpus, 1e6)]], seen(cpus, 0.3), VCPUS)
+    honest = believed_weight([[point(cpus, float(cpus))]], seen(cpus, float(cpus)), VCPUS, VCPUS)
+    spins = believed_weight([[point(cpus, 1e6)]], seen(cpus, float(cpus)), VCPUS, VCPUS)
+    sleeps = believed_weight([[point(cpus, 1e6)]], seen(cpus, 0.3), VCPUS, VCPUS)
     assert honest is not None and spins is not None and sleeps is not None
     assert spins / (spins + honest) <= (2 * cpus - 1) / (3 * cpus - 2) + 1e-9  # 3/4 at two CPUs, towards 2/3
     assert sleeps / (sleeps + honest) < 0.1
+    # At the most CPUs that the domain may have, it gains nothing.
+    assert believed_weight([[point(cpus, 1e6)]], seen(cpus, float(cpus)), cpus, cpus) == pytest.approx(honest)
 
 
 def test_a_burst_before_each_look_is_worth_its_own_time() -> None:

@@ -13,7 +13,9 @@ def scaf_weight(points: Sequence[SpeedupPoint]) -> float | None:
 
     Ignored are points at p = 1 (ln 1 = 0), without samples, with a value that is not finite, or with an error so large
     that their weight vanishes. Without C, eq. 4.9 cannot be used for this domain. The policy then gives it an equal
-    share, as SCAF does for a newcomer.
+    share, as SCAF's code does for a newcomer.
+
+    A speedup counts as at most MOST_EFFICIENCY p, as in SCAF's code. The thesis has no such limit.
     """
     usable = []
     for point in points:
@@ -25,6 +27,15 @@ def scaf_weight(points: Sequence[SpeedupPoint]) -> float | None:
         if math.isfinite(error * error):
             usable.append(UsablePoint(point.cpus, speedup, error))
     return log_weight(usable)[0] if usable else None
+
+
+def most_weight(cpus: int) -> float:
+    """The largest C that is believed on *cpus* CPUs: that of a program with S(p) = p up to all of them.
+
+    The agent has the same limit (guest-agent/src/split/split.h), so both levels treat super-linear programs alike.
+    """
+    most = max(2, cpus)
+    return (most - 1) / math.log(most)
 
 
 def predicted_speedup(weight: float | None, cpus: int) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from vscaf_policies import SpeedupPoint
 from vscaf_policies.models.points import LEAST_SPEEDUP, MOST_EFFICIENCY
 
-from vscaf.core.model.scaf import domain_weight, scaf_weight
+from vscaf.core.model.scaf import domain_weight, most_weight, scaf_weight
 
 VIEW_WINDOW_S = 8.0
 """The time constant of a domain's mean use. It is longer than the phases of most programs, because the mean is compared
@@ -151,13 +151,17 @@ def believed_processes(host_view: HostView, vcpus: int) -> int:
     return max(1, math.ceil(busy_cpus))
 
 
-def believed_weight(processes: Sequence[Sequence[SpeedupPoint]], host_view: HostView, vcpus: int) -> float | None:
+def believed_weight(
+    processes: Sequence[Sequence[SpeedupPoint]], host_view: HostView, vcpus: int, limit: int
+) -> float | None:
     """SCAF's weight of a domain, from the points of each of its running processes. None: not known.
 
-    It is the sum of their weights by believed_points. If more processes are reported than believed_processes, the sum
-    is reduced to that number times their mean.
+    limit: the most CPUs that the domain may have. The weight is the sum of the processes' weights by believed_points,
+    each at most most_weight(limit), as in the guest's agent. If more processes are reported than believed_processes,
+    the sum is reduced to that number times their mean.
     """
-    weight = domain_weight([scaf_weight(believed_points(points, host_view, vcpus)) for points in processes])
+    weights = [scaf_weight(believed_points(points, host_view, vcpus)) for points in processes]
+    weight = domain_weight([one if one is None else min(one, most_weight(limit)) for one in weights])
     if weight is None:
         return None
     return weight * min(1.0, believed_processes(host_view, vcpus) / len(processes))
