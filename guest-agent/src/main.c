@@ -42,7 +42,8 @@ static uint64_t earlier_ns(uint64_t a, uint64_t b)
 static uint64_t do_due_work(struct agent *agent)
 {
     uint64_t now_ns = monotonic_ns(), next_ns;
-    if (now_ns >= agent->period_next_ns)
+    /* While quiet, look early if something else, like the watchdog, woke the loop: that saves a wake-up. */
+    if (now_ns + (agent->quiet ? AGENT_QUIET_NS / 2 : 0) >= agent->period_next_ns)
         agent_period(agent, now_ns);
     next_ns = earlier_ns(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
     next_ns = earlier_ns(next_ns, agent_advance(agent, now_ns));
@@ -50,6 +51,8 @@ static uint64_t do_due_work(struct agent *agent)
         return next_ns;
     now_ns = monotonic_ns();
     if (port_try(&agent->port, now_ns)) {
+        agent_wake(agent, now_ns);
+        agent->host_quiet = false; /* until its hello says so */
         /* The host that is connected now does not wait for the acknowledgement of an older order. */
         agent->allocation.acknowledge = agent->send_ack = false;
         agent->send_hello = agent->send_report = true;
@@ -154,6 +157,8 @@ static void run_once(struct service *service)
         handle_signals(service);
     bool clients_ready = polls[POLL_CLIENTS].revents != 0;
     bool connections_waiting = (polls[POLL_LISTENER].revents & POLLIN) != 0;
+    if (connections_waiting)
+        agent_wake(agent, now_ns);
     uint64_t before_ns = clients_ready || connections_waiting ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (clients_ready)
         serve_clients(service, ready_clients, client_poll_ready(agent->clients.epoll, ready_clients, SERVED_MAX));

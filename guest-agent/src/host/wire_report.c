@@ -131,6 +131,8 @@ static void put_report(struct json_text *text, const struct wire_report *report,
     json_put_integer(text, report->demand);
     JSON_PUT(text, ",\"busy\":");
     json_put_real(text, report->busy);
+    if (report->quiet)
+        JSON_PUT(text, ",\"quiet\":true");
     JSON_PUT(text, ",\"processes\":[");
     for (size_t i = 0; i < count && !text->full; i++) {
         if (i > 0)

@@ -57,9 +57,10 @@ class Says:
     demand: int
     points: list[Any] = field(default_factory=list)
     team: int = VCPUS
+    quiet: bool = False
 
     def __call__(self, world: World, name: str) -> None:
-        world.agents[name].says(self.demand, self.points, self.team)
+        world.agents[name].says(self.demand, self.points, self.team, self.quiet)
         world.agents[name].news()
 
 
@@ -100,14 +101,15 @@ class Online:
 
 @dataclass(frozen=True)
 class Flaps:
-    """Its demand comes and goes, each time with news."""
+    """Its demand comes and goes, each time with news. quiet: in between its agent says that it sends no more."""
 
     times: int
+    quiet: bool = False
 
     def __call__(self, world: World, name: str) -> None:
         async def flap() -> None:
             for number in range(self.times):
-                world.agents[name].says(VCPUS * (number % 2))
+                world.agents[name].says(VCPUS * (number % 2), quiet=self.quiet and number % 2 == 0)
                 world.agents[name].news()
                 await asyncio.sleep(0.03)
 
@@ -180,11 +182,11 @@ broken = st.sampled_from(
 )
 acts = st.one_of(
     st.builds(Says, st.integers(0, 4096), points, st.integers(0, 4096)),
-    st.builds(Says, st.just(VCPUS), points),
+    st.builds(Says, st.just(VCPUS), points, quiet=st.booleans()),
     st.builds(Computes, st.integers(0, VCPUS)),
     st.builds(Garbage, st.sampled_from(["report", "online", "acknowledged", "generation"]), broken, st.booleans()),
     st.builds(Online, st.lists(st.integers(0, 20), max_size=8, unique=True).map(tuple)),
-    st.builds(Flaps, st.integers(1, 30)),
+    st.builds(Flaps, st.integers(1, 30), st.booleans()),
     st.builds(Floods, st.integers(1, 100), st.booleans()),
     st.builds(Acknowledges, st.one_of(st.none(), st.integers(0, 50))),
     st.builds(FallsSilent, st.sampled_from([0.0, 0.7, 2.0, math.inf]), st.booleans()),
