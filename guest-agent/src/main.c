@@ -77,11 +77,13 @@ static void serve_clients(struct service *service, const struct client_ready rea
     uint64_t now_ns = monotonic_ns();
     for (size_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[ready[i].slot];
-        if (client->fd < 0 || ready[i].events == 0) /* dropped in this turn */
+        if (client->fd < 0 || (ready[i].events == 0 && !ready[i].ended)) /* dropped in this turn */
             continue;
         double unmeasured_s = measure_unmeasured(client, now_ns);
-        enum clients_event event = CLIENTS_LEFT;
-        if (client->poll.events == 0) /* muted: its packets are not read, so this event is a hang-up */
+        enum clients_event event = client->page != NULL ? CLIENTS_LEFT : CLIENTS_NOTHING;
+        /* Another process, like a forked child, may still have the socket of one that has ended. If it is muted, its
+         * packets are not read, so this event is a hang-up. */
+        if (ready[i].ended || client->poll.events == 0)
             clients_drop(&agent->clients, client);
         else
             event = clients_serve(&agent->clients, client, agent_budget(agent).team_limit);
@@ -138,7 +140,8 @@ static void run_once(struct service *service)
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->fd >= 0)
-            client_poll_set(agent->clients.epoll, &client->poll, client->fd, i, lend_muted(&client->lend) ? 0 : POLLIN);
+            client_poll_set(agent->clients.epoll, &client->poll, client->fd, client->pidfd, i,
+                            lend_muted(&client->lend) ? 0 : POLLIN);
     }
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
     int ready = ppoll(polls, POLL_COUNT, &timeout, NULL);

@@ -57,6 +57,7 @@ int agent_start(struct agent *agent, const struct options *options)
 {
     agent->options = options;
     agent->allocation.uevents = agent->allocation.switcher.event = agent->clients.listener = agent->clients.epoll = -1;
+    agent->measure.stat = -1;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);
@@ -89,6 +90,7 @@ void agent_stop(struct agent *agent)
     contain_stop(&agent->contain);
     allocation_stop(&agent->allocation);
     clients_close(&agent->clients);
+    measure_stop(&agent->measure);
     port_close(&agent->port);
 }
 

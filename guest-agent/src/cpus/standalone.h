@@ -29,8 +29,11 @@ uint32_t standalone_bound(const struct standalone *standalone);
 /* The number of threads of a core, if each core has the same number of the agent's CPUs; else 1. */
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs);
 
-/* How many of the agent's CPUs the process may run on, if it may not run on all of them (taskset). 0: on all, or it is
+/* The CPUs that a process (0: this one) may run on. False if that cannot be read. */
+bool standalone_affinity(pid_t pid, struct cpu_set *set);
+
+/* How many of the CPUs `own` the process may run on, if it may not run on all of them (taskset). 0: on all, or it is
  * not known. */
-uint32_t standalone_affinity_cpus(pid_t pid);
+uint32_t standalone_affinity_cpus(pid_t pid, const struct cpu_set *own);
 
 #endif

@@ -13,6 +13,7 @@
 #define WIRE_LINE_BYTES 65536u /* most bytes of a line, including its end */
 #define WIRE_STRING_MAX 1024u  /* most characters of a string */
 #define WIRE_VERSIONS_MAX 16u  /* most versions that a hello may list */
+#define WIRE_PROCESSES_MAX 512u /* most processes of a report */
 #define WIRE_CAPABILITIES_MAX 64u /* most capabilities that a hello may list */
 
 /* What an agent or a host can do, for its hello: bits here, words on the wire. */

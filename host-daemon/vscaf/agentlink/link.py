@@ -143,7 +143,7 @@ class AgentLink:
 
     @property
     def quiet(self) -> bool:
-        """Whether no report is due until something changes: its last one says so, and it has applied all that was sent."""
+        """Whether no report is due until something changes: the last one says so, and it applied the last allocate."""
         report = self.report
         return report is not None and report.quiet is True and (not self._sent or self.acknowledged == self._sent[-1])
 

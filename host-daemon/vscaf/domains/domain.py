@@ -154,7 +154,7 @@ class ManagedDomain:
             self.transition = replace(self.transition, answers=False, acknowledged=False, online=None)
 
     def silence_s(self) -> float:
-        """Seconds for which its agent has owed a report, but not since before it was resumed. 0 while it is suspended."""
+        """Seconds for which a report of its agent is due, counted from its resume if that was later; 0: suspended."""
         if self.link is None or self.suspended_by_us:
             return 0.0
         return max(0.0, min(self.link.age_s(), clock.now_s() - self.switched_at_s))

@@ -271,6 +271,22 @@ def test_the_laws_hold_in_the_run_in_which_they_are_broken_below():
     run("equipartition", HARD, BUSY, NEVER_PINNED)
 
 
+def test_a_liar_that_says_quiet_gets_what_its_vcpus_show():
+    async def work(world: World) -> None:
+        assert await world.until(lambda: len(world.daemon.managed) == len(world.agents) == 2) >= 0
+        world.computes("first", VCPUS)
+        Says(VCPUS, [(8, 8.0, 0.1)], quiet=True)(world, "evil")
+        for _ in range(16):
+            await asyncio.sleep(world.daemon.config.period_ms / 1000)
+            assert world.domain("evil").inferred.demand == 0 and not world.held("evil")
+        Computes(VCPUS)(world, "evil")  # it says nothing new
+        assert await world.until(lambda: bool(world.held("evil"))) >= 0
+        Computes(0)(world, "evil")
+        assert await world.until(lambda: not world.held("evil")) >= 0
+
+    in_world(work, "evil", "first")
+
+
 @contextmanager
 def no_barrier(self: Containment, domain: object, doing: str) -> Iterator[None]:
     yield
