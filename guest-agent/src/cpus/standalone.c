@@ -9,6 +9,7 @@
 #include "system/quota.h"
 
 #define REFRESH_NS UINT64_C(1000000000)
+#define QUOTA_NS UINT64_C(5000000000)
 
 /* Reads the line of PROC/self/status that lists the CPUs on which this process may run. */
 static bool read_affinity(const char *proc, struct cpu_set *set)
@@ -41,7 +42,10 @@ bool standalone_refresh(struct standalone *standalone, const char *proc, const s
         uint32_t count = cpu_set_count(&common);
         standalone->confined = count > 0 && count < cpu_set_count(online);
     }
-    standalone->quota = quota_read(proc);
+    if (now_ns >= standalone->quota_next_ns) {
+        standalone->quota_next_ns = now_ns + QUOTA_NS;
+        standalone->quota = quota_read(proc);
+    }
     return standalone->confined != was_confined ||
            (was_confined && !cpu_set_equal(&before, &standalone->own));
 }

@@ -14,10 +14,11 @@ struct standalone {
     struct cpu_set own;       /* the CPUs of its affinity and its cpuset */
     double quota;             /* CPUs by the quota of its control groups; 0: no limit */
     uint64_t refresh_next_ns; /* when to look again; 0: it never looked */
+    uint64_t quota_next_ns;   /* when to read the quota again */
 };
 
-/* Reads, at most once a second, on which CPUs the agent may run, and its quota. A file that cannot be read sets no
- * limit. True: its CPUs have changed. */
+/* Reads, at most once a second, on which CPUs the agent may run and, every five seconds, its quota, which takes many
+ * files. A file that cannot be read sets no limit. True: its CPUs have changed. */
 bool standalone_refresh(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
 
 /* How many CPUs are online and its own; at least 1. */
