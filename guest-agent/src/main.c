@@ -42,7 +42,8 @@ static uint64_t earlier_ns(uint64_t a, uint64_t b)
 static uint64_t do_due_work(struct agent *agent)
 {
     uint64_t now_ns = monotonic_ns(), next_ns;
-    if (now_ns >= agent->period_next_ns)
+    /* While quiet, look early if something else, like the watchdog, woke the loop: that saves a wake-up. */
+    if (now_ns + (agent->quiet ? AGENT_QUIET_NS / 2 : 0) >= agent->period_next_ns)
         agent_period(agent, now_ns);
     next_ns = earlier_ns(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
     next_ns = earlier_ns(next_ns, agent_advance(agent, now_ns));
@@ -50,6 +51,8 @@ static uint64_t do_due_work(struct agent *agent)
         return next_ns;
     now_ns = monotonic_ns();
     if (port_try(&agent->port, now_ns)) {
+        agent_wake(agent, now_ns);
+        agent->host_quiet = false; /* until its hello says so */
         /* The host that is connected now does not wait for the acknowledgement of an older order. */
         agent->allocation.acknowledge = agent->send_ack = false;
         agent->send_hello = agent->send_report = true;
@@ -74,11 +77,13 @@ static void serve_clients(struct service *service, const struct client_ready rea
     uint64_t now_ns = monotonic_ns();
     for (size_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[ready[i].slot];
-        if (client->fd < 0 || ready[i].events == 0) /* dropped in this turn */
+        if (client->fd < 0 || (ready[i].events == 0 && !ready[i].ended)) /* dropped in this turn */
             continue;
         double unmeasured_s = measure_unmeasured(client, now_ns);
-        enum clients_event event = CLIENTS_LEFT;
-        if (client->poll.events == 0) /* muted: its packets are not read, so this event is a hang-up */
+        enum clients_event event = client->page != NULL ? CLIENTS_LEFT : CLIENTS_NOTHING;
+        /* Another process, like a forked child, may still have the socket of one that has ended. If it is muted, its
+         * packets are not read, so this event is a hang-up. */
+        if (ready[i].ended || client->poll.events == 0)
             clients_drop(&agent->clients, client);
         else
             event = clients_serve(&agent->clients, client, agent_budget(agent).team_limit);
@@ -135,7 +140,8 @@ static void run_once(struct service *service)
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
         if (client->fd >= 0)
-            client_poll_set(agent->clients.epoll, &client->poll, client->fd, i, lend_muted(&client->lend) ? 0 : POLLIN);
+            client_poll_set(agent->clients.epoll, &client->poll, client->fd, client->pidfd, i,
+                            lend_muted(&client->lend) ? 0 : POLLIN);
     }
     struct timespec timeout = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)};
     int ready = ppoll(polls, POLL_COUNT, &timeout, NULL);
@@ -154,6 +160,8 @@ static void run_once(struct service *service)
         handle_signals(service);
     bool clients_ready = polls[POLL_CLIENTS].revents != 0;
     bool connections_waiting = (polls[POLL_LISTENER].revents & POLLIN) != 0;
+    if (connections_waiting)
+        agent_wake(agent, now_ns);
     uint64_t before_ns = clients_ready || connections_waiting ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (clients_ready)
         serve_clients(service, ready_clients, client_poll_ready(agent->clients.epoll, ready_clients, SERVED_MAX));

@@ -12,6 +12,8 @@ from jsonschema.validators import extend
 
 WIRE = Path(__file__).parents[1] / "wire"
 GOLDEN = WIRE / "golden"
+RELEASES = sorted(path for path in GOLDEN.iterdir() if path.is_dir())
+"""The golden lines and the schema of earlier releases."""
 SCHEMA = json.loads((WIRE / "schema.json").read_text())
 LINE_BYTES = 65536
 
@@ -23,7 +25,12 @@ def _is_whole(_: TypeChecker, value: object) -> bool:
 
 _STRICT = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_whole))
 _VALIDATORS = {
-    side: _STRICT({"$ref": f"#/$defs/{side}", "$defs": SCHEMA["$defs"]}) for side in ("from_guest", "from_host")
+    (side, release): _STRICT({"$ref": f"#/$defs/{side}", "$defs": schema["$defs"]})
+    for side in ("from_guest", "from_host")
+    for release, schema in [
+        (None, SCHEMA),
+        *[(release, json.loads((release / "schema.json").read_text())) for release in RELEASES],
+    ]
 }
 
 
@@ -55,8 +62,9 @@ def _sound(value: object) -> bool:
     return True
 
 
-def accepts(line: str | bytes, side: str) -> bool:
-    """Whether `line` (without its newline) is a message that this side ("from_guest", "from_host") may send."""
+def accepts(line: str | bytes, side: str, release: Path | None = None) -> bool:
+    """Whether `line` (without its newline) is a message that this side ("from_guest", "from_host") may send, by the
+    rules of now or of an earlier release."""
     try:
         text = line.decode() if isinstance(line, bytes) else line
         message = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_constant)
@@ -65,5 +73,5 @@ def accepts(line: str | bytes, side: str) -> bool:
     return (
         len(text.encode(errors="surrogatepass")) < LINE_BYTES
         and _sound(message)
-        and _VALIDATORS[side].is_valid(message)
+        and _VALIDATORS[side, release].is_valid(message)
     )

@@ -57,6 +57,7 @@ int agent_start(struct agent *agent, const struct options *options)
 {
     agent->options = options;
     agent->allocation.uevents = agent->allocation.switcher.event = agent->clients.listener = agent->clients.epoll = -1;
+    agent->measure.stat = -1;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);
@@ -89,6 +90,7 @@ void agent_stop(struct agent *agent)
     contain_stop(&agent->contain);
     allocation_stop(&agent->allocation);
     clients_close(&agent->clients);
+    measure_stop(&agent->measure);
     port_close(&agent->port);
 }
 
@@ -175,6 +177,7 @@ static void execute_actions(struct agent *agent, unsigned actions)
 
 void agent_order(struct agent *agent, const struct wire_allocate *order, uint64_t now_ns)
 {
+    agent_wake(agent, now_ns);
     execute_actions(agent, allocation_order(&agent->allocation, order, agent_budget(agent).guest, now_ns));
 }
 
@@ -187,6 +190,7 @@ uint64_t agent_advance(struct agent *agent, uint64_t now_ns)
 
 void agent_cpus_event(struct agent *agent)
 {
+    agent_wake(agent, monotonic_ns());
     execute_actions(agent, allocation_cpus_event(&agent->allocation));
 }
 
@@ -200,7 +204,7 @@ void agent_set_policy(struct agent *agent, enum split_policy policy)
     agent->report_urgent = true;
 }
 
-void agent_period(struct agent *agent, uint64_t now_ns)
+static void end_period(struct agent *agent, uint64_t now_ns)
 {
     double period_s = (double)(now_ns - agent->period_last_ns) / 1e9;
     agent->period_last_ns = now_ns;
@@ -221,5 +225,36 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     agent_update_demand(agent);
     contain_period(&agent->contain, &agent->clients);
     agent_split(agent);
-    agent->send_report = true;
+}
+
+/* Whether nothing has to be done until something changes that wakes the loop. Without a host, the load of programs that
+ * never joined is of no use. With one, it is demand, and the host knows it better from reports. */
+static bool nothing_to_do(const struct agent *agent)
+{
+    const struct allocation *allocation = &agent->allocation;
+    if (agent->clients.end > 0 || allocation->phase != ALLOCATION_SETTLED || switcher_busy(&allocation->switcher))
+        return false;
+    if (agent->options->standalone)
+        return true;
+    return agent->shares.demand == 0 && (agent->host_quiet || !port_connected(&agent->port));
+}
+
+void agent_period(struct agent *agent, uint64_t now_ns)
+{
+    bool was_quiet = agent->quiet;
+    end_period(agent, now_ns);
+    agent->quiet = nothing_to_do(agent);
+    if (agent->quiet && agent->period_ns < AGENT_QUIET_NS)
+        agent->period_next_ns = now_ns + AGENT_QUIET_NS;
+    if (!was_quiet || !agent->quiet)
+        agent->send_report = true;
+}
+
+void agent_wake(struct agent *agent, uint64_t now_ns)
+{
+    if (!agent->quiet)
+        return;
+    agent->quiet = false;
+    agent->period_next_ns = now_ns;
+    end_period(agent, now_ns);
 }

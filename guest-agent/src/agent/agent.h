@@ -18,6 +18,9 @@
 #include "split/shares.h"
 #include "system/options.h"
 
+/* A quiet agent looks this seldom at what the kernel does not report: other programs' load, parked CPUs, a quota. */
+#define AGENT_QUIET_NS UINT64_C(30000000000)
+
 #define AGENT_NAME "vscaf-agent " VSCAF_VERSION
 
 struct agent {
@@ -38,11 +41,13 @@ struct agent {
     char own_socket[VSCAF_SOCKET_PATH_BYTES];
 
     uint64_t period_ns, period_next_ns, period_last_ns;
+    bool quiet; /* nothing has to be done until something changes: the next period ends only after AGENT_QUIET_NS */
     struct measure measure;
 
     /* Messages to send. Each is written only when the port takes it, so it has the newest values. */
     bool send_hello, send_error, send_ack, send_report;
     bool report_urgent;
+    bool host_quiet; /* the connected host does not miss the reports of a quiet agent */
     uint64_t report_last_ns;
     int64_t error_version;
     int64_t ack_sequence;
@@ -64,8 +69,12 @@ struct shares_facts agent_shares_facts(const struct agent *agent);
 /* Changes the policy, and splits again at once. */
 void agent_set_policy(struct agent *agent, enum split_policy policy);
 
-/* Ends one period: measures, splits, and marks a report to send. */
+/* Ends one period: measures, splits, and marks a report to send. Decides whether the agent is quiet from now on. */
 void agent_period(struct agent *agent, uint64_t now_ns);
+
+/* Call it before anything that ends the quiet: a connection, a host, an order, CPUs that come or go. Measures the time
+ * since the last period, as if a period had ended. Does nothing if the agent is not quiet. */
+void agent_wake(struct agent *agent, uint64_t now_ns);
 
 /* Computes new shares for all joined processes. Sets team sizes first, then the CPUs of contained processes. */
 void agent_split(struct agent *agent);

@@ -10,8 +10,10 @@
 #define REPORT_GAP_NS UINT64_C(20000000)
 
 /* A host that starts over does not know earlier orders. So these are carried out, but not acknowledged. */
-static void start_over(struct agent *agent)
+static void start_over(struct agent *agent, const struct wire_message *hello)
 {
+    agent_wake(agent, monotonic_ns());
+    agent->host_quiet = hello->quiet;
     agent->allocation.acknowledge = agent->send_ack = false;
     agent->send_hello = agent->send_report = agent->report_urgent = true;
     agent->report_last_ns = 0;
@@ -23,7 +25,7 @@ void messages_handle(void *context, const char *line, size_t length)
     struct wire_message message;
     wire_parse(line, length, &message);
     switch (message.type) {
-    case WIRE_HELLO: start_over(agent); break;
+    case WIRE_HELLO: start_over(agent, &message); break;
     case WIRE_ALLOCATE: agent_order(agent, &message.allocate, monotonic_ns()); break;
     case WIRE_ERROR: log_line("the host says: %s", message.text); break;
     case WIRE_OTHER_VERSION:
@@ -33,8 +35,8 @@ void messages_handle(void *context, const char *line, size_t length)
     case WIRE_BAD:
         if (agent->lines_bad++ == 0)
             log_line("a line from the host is no message: %s: ignored (logged once)", message.text);
-        if (wire_ends_in_hello(line, length))
-            start_over(agent);
+        if (wire_ends_in_hello(line, length, &message))
+            start_over(agent, &message);
         break;
     }
 }
@@ -83,6 +85,7 @@ static char *write_report(struct agent *agent)
                                                    .online = &agent->cpus.online,
                                                    .demand = agent->shares.demand,
                                                    .busy = round(agent->measure.busy_cpus * 1000.0) / 1000.0,
+                                                   .quiet = agent->quiet && agent->host_quiet,
                                                    .processes = agent->report_processes,
                                                    .processes_count = count});
 }
@@ -92,7 +95,8 @@ char *messages_next(void *context)
     struct agent *agent = context;
     if (agent->send_hello) {
         agent->send_hello = false;
-        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus, agent->can_switch ? WIRE_CAN_OFFLINE : 0);
+        return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus,
+                                WIRE_CAN_QUIET | (agent->can_switch ? WIRE_CAN_OFFLINE : 0u));
     }
     if (agent->send_error) {
         char text[160];

@@ -9,6 +9,7 @@
 #include "system/quota.h"
 
 #define REFRESH_NS UINT64_C(1000000000)
+#define QUOTA_NS UINT64_C(5000000000)
 
 /* Reads the line of PROC/self/status that lists the CPUs on which this process may run. */
 static bool read_affinity(const char *proc, struct cpu_set *set)
@@ -41,7 +42,10 @@ bool standalone_refresh(struct standalone *standalone, const char *proc, const s
         uint32_t count = cpu_set_count(&common);
         standalone->confined = count > 0 && count < cpu_set_count(online);
     }
-    standalone->quota = quota_read(proc);
+    if (now_ns >= standalone->quota_next_ns) {
+        standalone->quota_next_ns = now_ns + QUOTA_NS;
+        standalone->quota = quota_read(proc);
+    }
     return standalone->confined != was_confined ||
            (was_confined && !cpu_set_equal(&before, &standalone->own));
 }
@@ -63,7 +67,7 @@ uint32_t standalone_bound(const struct standalone *standalone)
     return standalone->quota >= 1.0 ? (uint32_t)standalone->quota : 1;
 }
 
-static bool affinity_of(pid_t pid, struct cpu_set *set)
+bool standalone_affinity(pid_t pid, struct cpu_set *set)
 {
     unsigned long mask[sizeof(*set) / sizeof(unsigned long)] = {0}; /* a bit for each CPU, lowest first, as in *set */
     if (sched_getaffinity(pid, sizeof(mask), (cpu_set_t *)mask) != 0)
@@ -77,14 +81,14 @@ static bool affinity_of(pid_t pid, struct cpu_set *set)
     return true;
 }
 
-uint32_t standalone_affinity_cpus(pid_t pid)
+uint32_t standalone_affinity_cpus(pid_t pid, const struct cpu_set *own)
 {
-    struct cpu_set own, process_cpus;
-    if (pid <= 0 || !affinity_of(0, &own) || !affinity_of(pid, &process_cpus))
+    struct cpu_set process_cpus;
+    if (pid <= 0 || !standalone_affinity(pid, &process_cpus))
         return 0;
-    process_cpus = cpu_set_intersection(&process_cpus, &own);
+    process_cpus = cpu_set_intersection(&process_cpus, own);
     uint32_t count = cpu_set_count(&process_cpus);
-    return count < cpu_set_count(&own) ? count : 0;
+    return count < cpu_set_count(own) ? count : 0;
 }
 
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs)

@@ -14,10 +14,11 @@ struct standalone {
     struct cpu_set own;       /* the CPUs of its affinity and its cpuset */
     double quota;             /* CPUs by the quota of its control groups; 0: no limit */
     uint64_t refresh_next_ns; /* when to look again; 0: it never looked */
+    uint64_t quota_next_ns;   /* when to read the quota again */
 };
 
-/* Reads, at most once a second, on which CPUs the agent may run, and its quota. A file that cannot be read sets no
- * limit. True: its CPUs have changed. */
+/* Reads, at most once a second, on which CPUs the agent may run and, every five seconds, its quota, which takes many
+ * files. A file that cannot be read sets no limit. True: its CPUs have changed. */
 bool standalone_refresh(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
 
 /* How many CPUs are online and its own; at least 1. */
@@ -29,8 +30,11 @@ uint32_t standalone_bound(const struct standalone *standalone);
 /* The number of threads of a core, if each core has the same number of the agent's CPUs; else 1. */
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs);
 
-/* How many of the agent's CPUs the process may run on, if it may not run on all of them (taskset). 0: on all, or it is
+/* The CPUs that a process (0: this one) may run on. False if that cannot be read. */
+bool standalone_affinity(pid_t pid, struct cpu_set *set);
+
+/* How many of the CPUs `own` the process may run on, if it may not run on all of them (taskset). 0: on all, or it is
  * not known. */
-uint32_t standalone_affinity_cpus(pid_t pid);
+uint32_t standalone_affinity_cpus(pid_t pid, const struct cpu_set *own);
 
 #endif

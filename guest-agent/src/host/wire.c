@@ -45,10 +45,9 @@ static void read_allocate(const json_t *object, struct wire_message *message)
     };
 }
 
-/* Reads a string of at most WIRE_STRING_MAX characters; NULL: it is none. */
-static const char *read_string(const json_t *object, const char *key)
+/* The text of a string of at most WIRE_STRING_MAX characters; NULL: it is none. */
+static const char *short_text(const json_t *value)
 {
-    const json_t *value = json_object_get(object, key);
     if (!json_is_string(value))
         return NULL;
     const char *text = json_string_value(value);
@@ -56,6 +55,11 @@ static const char *read_string(const json_t *object, const char *key)
     for (size_t i = 0; text[i] != '\0'; i++)
         characters += ((unsigned char)text[i] & 0xc0) != 0x80; /* in UTF-8, count the bytes that begin a character */
     return characters <= WIRE_STRING_MAX ? text : NULL;
+}
+
+static const char *read_string(const json_t *object, const char *key)
+{
+    return short_text(json_object_get(object, key));
 }
 
 /* Whether `versions` of a hello is valid. It is not used yet, but its meaning is fixed. */
@@ -73,11 +77,29 @@ static bool versions_are_valid(const json_t *versions)
     return true;
 }
 
+/* Reads `capabilities` of a hello, if it is given. Words that are not known are ignored. */
+static bool read_capabilities(const json_t *list, bool *quiet)
+{
+    if (list == NULL)
+        return true;
+    if (!json_is_array(list) || json_array_size(list) > WIRE_CAPABILITIES_MAX)
+        return false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *word = short_text(json_array_get(list, i));
+        if (word == NULL)
+            return false;
+        *quiet = *quiet || strcmp(word, "quiet") == 0;
+    }
+    return true;
+}
+
 static void read_hello(const json_t *object, struct wire_message *message)
 {
     const char *daemon = read_string(object, "daemon");
-    if (daemon == NULL || !versions_are_valid(json_object_get(object, "versions"))) {
-        reject(message, "hello needs a string daemon; versions, if given, are a list of whole numbers above 0");
+    if (daemon == NULL || !versions_are_valid(json_object_get(object, "versions")) ||
+        !read_capabilities(json_object_get(object, "capabilities"), &message->quiet)) {
+        reject(message, "hello needs a string daemon; versions, if given, are a list of whole numbers above 0, and "
+                        "capabilities a list of strings");
         return;
     }
     message->type = WIRE_HELLO;
@@ -136,16 +158,15 @@ void wire_parse(const char *line, size_t length, struct wire_message *message)
     json_decref(object);
 }
 
-bool wire_ends_in_hello(const char *line, size_t length)
+bool wire_ends_in_hello(const char *line, size_t length, struct wire_message *hello)
 {
     static const char start[] = "{\"v\":";
     const size_t start_length = sizeof(start) - 1;
     for (size_t at = length; at-- > 1;) {
         if (length - at < start_length || memcmp(line + at, start, start_length) != 0)
             continue;
-        struct wire_message message;
-        wire_parse(line + at, length - at, &message);
-        return message.type == WIRE_HELLO;
+        wire_parse(line + at, length - at, hello);
+        return hello->type == WIRE_HELLO;
     }
     return false;
 }
@@ -186,6 +207,8 @@ char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus
         json_array_append_new(names, json_string("offline"));
     if (capabilities & WIRE_CAN_PARK)
         json_array_append_new(names, json_string("park"));
+    if (capabilities & WIRE_CAN_QUIET)
+        json_array_append_new(names, json_string("quiet"));
     return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o, s:[i], s:i}", "v", WIRE_VERSION, "type",
                                 "hello", "agent", agent, "boot_id", boot_id, "cpus", "possible", (int)cpus->possible,
                                 "present", (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online),

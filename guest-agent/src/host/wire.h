@@ -13,11 +13,14 @@
 #define WIRE_LINE_BYTES 65536u /* most bytes of a line, including its end */
 #define WIRE_STRING_MAX 1024u  /* most characters of a string */
 #define WIRE_VERSIONS_MAX 16u  /* most versions that a hello may list */
+#define WIRE_PROCESSES_MAX 512u /* most processes of a report */
+#define WIRE_CAPABILITIES_MAX 64u /* most capabilities that a hello may list */
 
-/* What an agent can do, for its hello: bits here, words on the wire. */
+/* What an agent or a host can do, for its hello: bits here, words on the wire. */
 enum wire_capability {
     WIRE_CAN_OFFLINE = 1, /* "offline": CPUs can be put on- and offline */
     WIRE_CAN_PARK = 2,    /* "park": CPUs that are online can be kept free of work */
+    WIRE_CAN_QUIET = 4,   /* "quiet": the agent sends no reports while nothing changes; the host does not miss them */
 };
 
 enum wire_type {
@@ -40,6 +43,7 @@ struct wire_allocate {
 struct wire_message {
     enum wire_type type;
     struct wire_allocate allocate; /* WIRE_ALLOCATE */
+    bool quiet;                    /* WIRE_HELLO: the host has the capability "quiet" */
     int64_t version;               /* WIRE_OTHER_VERSION: its version */
     bool answerable;               /* WIRE_OTHER_VERSION: not an error; an error must not be answered with an error */
     char text[200];                /* WIRE_BAD: why, WIRE_HELLO: the daemon, WIRE_ERROR: its message. Printable */
@@ -48,9 +52,9 @@ struct wire_message {
 /* Parses one line without its end. Clamps numbers that are too large, and refuses negative ones. */
 void wire_parse(const char *line, size_t length, struct wire_message *message);
 
-/* Whether a line that is no message ends in a hello. If a host dies within a line and comes back at once, the port does
- * not notice. Its hello is then joined to the rest of the old line. The hello must not be lost. */
-bool wire_ends_in_hello(const char *line, size_t length);
+/* Whether a line that is no message ends in a hello; parses it. If a host dies within a line and comes back at once, the
+ * port does not notice. Its hello is then joined to the rest of the old line. The hello must not be lost. */
+bool wire_ends_in_hello(const char *line, size_t length, struct wire_message *hello);
 
 /* Each returns a line with its end, at most WIRE_LINE_BYTES, for the caller to free(). NULL: no memory. */
 char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, unsigned capabilities);

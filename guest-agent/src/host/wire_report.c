@@ -39,7 +39,6 @@ static void put_online(struct json_text *text, const struct cpu_set *online)
 
 static void put_points(struct json_text *text, const struct speedup_point points[], size_t count)
 {
-    JSON_PUT(text, ",\"points\":[");
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             JSON_PUT(text, ",");
@@ -53,7 +52,6 @@ static void put_points(struct json_text *text, const struct speedup_point points
         json_put_integer(text, points[i].samples);
         JSON_PUT(text, "}");
     }
-    JSON_PUT(text, "]");
 }
 
 static void put_learning(struct json_text *text, const struct learned *learning, double budget)
@@ -90,12 +88,26 @@ static void put_decomposition(struct json_text *text, const struct learned_decom
     JSON_PUT(text, "}");
 }
 
-static void put_process(struct json_text *text, const struct wire_process *process, enum detail detail)
+/* Where the parts of a process are that may be left out. */
+struct place {
+    size_t points, points_end, optional, optional_end;
+};
+
+static bool has_points(const struct wire_process *process, enum detail detail)
+{
+    return detail <= (process->running ? DETAIL_POINTS_OF_RUNNING : DETAIL_POINTS);
+}
+
+static bool has_optional(const struct wire_process *process, enum detail detail)
+{
+    return detail <= (process->running ? DETAIL_OPTIONAL_OF_RUNNING : DETAIL_ALL);
+}
+
+static void put_process(struct json_text *text, const struct wire_process *process, enum detail detail,
+                        struct place *place)
 {
     char name[64];
     utf8_printable(name, sizeof(name), process->name);
-    enum detail points_until = process->running ? DETAIL_POINTS_OF_RUNNING : DETAIL_POINTS;
-    enum detail optional_until = process->running ? DETAIL_OPTIONAL_OF_RUNNING : DETAIL_ALL;
     JSON_PUT(text, "{\"pid\":");
     json_put_integer(text, process->pid);
     JSON_PUT(text, ",\"name\":");
@@ -106,7 +118,12 @@ static void put_process(struct json_text *text, const struct wire_process *proce
     json_put_string(text, process->malleable);
     JSON_PUT(text, ",\"running\":");
     json_put_boolean(text, process->running);
-    put_points(text, process->points, detail <= points_until ? process->points_count : 0);
+    JSON_PUT(text, ",\"points\":[");
+    place->points = text->used;
+    if (has_points(process, detail))
+        put_points(text, process->points, process->points_count);
+    place->points_end = text->used;
+    JSON_PUT(text, "]");
     if (process->override)
         JSON_PUT(text, ",\"override\":true");
     if (process->long_section)
@@ -117,14 +134,49 @@ static void put_process(struct json_text *text, const struct wire_process *proce
         JSON_PUT(text, ",\"ipc\":");
         json_put_real(text, rounded(process->ipc));
     }
-    if (process->learning != NULL && detail <= optional_until)
+    place->optional = text->used;
+    if (process->learning != NULL && has_optional(process, detail))
         put_learning(text, process->learning, process->learn_budget);
-    if (process->decomposed && detail <= optional_until)
+    if (process->decomposed && has_optional(process, detail))
         put_decomposition(text, &process->decomposition);
+    place->optional_end = text->used;
     JSON_PUT(text, "}");
 }
 
-static void put_report(struct json_text *text, const struct wire_report *report, size_t count, enum detail detail)
+/* Closes a gap of `removed` bytes before the text from `from` to `to`. */
+static void close_gap(struct json_text *text, size_t removed, size_t from, size_t to)
+{
+    if (removed > 0)
+        memmove(text->bytes + from - removed, text->bytes + from, to - from);
+}
+
+/* Removes from the first `count` processes what this detail leaves out. To write them again would cost more. */
+static void leave_out(struct json_text *text, const struct wire_report *report, struct place places[], size_t count,
+                      enum detail detail)
+{
+    size_t removed = 0, kept = 0; /* the text from `kept` on has not been moved yet */
+    for (size_t i = 0; i < count; i++) {
+        struct place *place = &places[i], was = *place;
+        place->points -= removed;
+        if (!has_points(&report->processes[i], detail)) {
+            close_gap(text, removed, kept, was.points);
+            removed += was.points_end - was.points;
+            kept = was.points_end;
+        }
+        place->points_end = was.points_end - removed;
+        place->optional -= removed;
+        if (!has_optional(&report->processes[i], detail)) {
+            close_gap(text, removed, kept, was.optional);
+            removed += was.optional_end - was.optional;
+            kept = was.optional_end;
+        }
+        place->optional_end = was.optional_end - removed;
+    }
+    close_gap(text, removed, kept, text->used);
+    text->used -= removed;
+}
+
+static void put_head(struct json_text *text, const struct wire_report *report)
 {
     JSON_PUT(text, "{\"v\":");
     json_put_integer(text, WIRE_VERSION);
@@ -135,32 +187,35 @@ static void put_report(struct json_text *text, const struct wire_report *report,
     json_put_integer(text, report->demand);
     JSON_PUT(text, ",\"busy\":");
     json_put_real(text, report->busy);
+    if (report->quiet)
+        JSON_PUT(text, ",\"quiet\":true");
     JSON_PUT(text, ",\"processes\":[");
-    for (size_t i = 0; i < count && !text->full; i++) {
-        if (i > 0)
-            JSON_PUT(text, ",");
-        put_process(text, &report->processes[i], detail);
-    }
-    JSON_PUT(text, "]}\n");
 }
 
 char *wire_write_report(const struct wire_report *report)
 {
-    struct json_text text = {.bytes = malloc(WIRE_LINE_BYTES + 1), .size = WIRE_LINE_BYTES};
+    static const char end[] = "]}\n";
+    struct json_text text = {.bytes = malloc(WIRE_LINE_BYTES + 1), .size = WIRE_LINE_BYTES - (sizeof(end) - 1)};
+    struct place places[WIRE_PROCESSES_MAX];
+    enum detail detail = DETAIL_ALL;
     if (text.bytes == NULL)
         return NULL;
-    size_t count = report->processes_count;
-    enum detail detail = DETAIL_ALL;
-    put_report(&text, report, count, detail);
-    while (text.full && count > 0) {
-        if (detail < DETAIL_MIN)
-            detail++;
-        else
-            count -= (count + 3) / 4;
-        text.used = 0;
+    put_head(&text, report);
+    for (size_t i = 0; i < report->processes_count && i < WIRE_PROCESSES_MAX && !text.full;) {
+        size_t begin = text.used;
+        if (i > 0)
+            JSON_PUT(&text, ",");
+        put_process(&text, &report->processes[i], detail, &places[i]);
+        if (!text.full) {
+            i++;
+            continue;
+        }
+        text.used = begin;
+        if (detail == DETAIL_MIN)
+            break;
         text.full = false;
-        put_report(&text, report, count, detail);
+        leave_out(&text, report, places, i, ++detail);
     }
-    text.bytes[text.used] = '\0';
+    memcpy(text.bytes + text.used, end, sizeof(end));
     return text.bytes;
 }

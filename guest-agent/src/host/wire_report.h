@@ -38,6 +38,7 @@ struct wire_report {
     double busy; /* CPUs */
     const struct wire_process *processes;
     size_t processes_count;
+    bool quiet; /* no report follows until something changes */
 };
 
 /* Returns a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL: no memory. A report that would

@@ -70,7 +70,7 @@ void clients_drop(struct clients *clients, struct client *client)
         clients->joined--;
     }
     free(client->threads);
-    client_poll_forget(clients->epoll, &client->poll, client->fd);
+    client_poll_forget(clients->epoll, &client->poll, client->fd, client->pidfd);
     attached_fds_close(&clients->unclosed, client->fd);
     if (client->pidfd >= 0)
         close(client->pidfd);

@@ -48,6 +48,7 @@ struct client {
 
     struct vscaf_page *page;
     struct learned learned;
+    double weight; /* that follows from what it learned (split.h); 0: unknown */
     struct in_flight in_flight;
 
     bool newcomer;        /* joined or called since the last period: it counts as running until it is measured */
@@ -63,6 +64,7 @@ struct client {
     uint32_t share; /* CPUs that it should use; 0: not decided yet */
 
     uint32_t affinity_cpus; /* stand-alone: how many CPUs it may run on (taskset); 0: on all */
+    uint64_t affinity_next_ns; /* when to look again */
 
     /* Lending (lend.h, shares.c). */
     struct lend lend;

@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,15 +43,27 @@ static const char *fields_of_cpu(const char *line, const struct cpu_set *own)
                                                                                                                : NULL;
 }
 
+enum { USER /* includes guest */, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, FIELDS };
+
+static bool read_fields(const char *text, uint64_t fields[FIELDS])
+{
+    for (int i = 0; i < FIELDS; i++) {
+        char *end;
+        fields[i] = strtoull(text, &end, 10);
+        if (end == text)
+            return false;
+        text = end;
+    }
+    return true;
+}
+
 /* Takes one line of PROC/stat. True: it was the last one that is needed. */
 static bool read_line(const char *line, const struct cpu_set *own, struct cpu_load_totals *totals, bool *have_cpu)
 {
-    uint64_t user, nice, system, idle, iowait, irq, softirq;
+    uint64_t fields[FIELDS];
     const char *figures = fields_of_cpu(line, own);
-    if (figures != NULL &&
-        sscanf(figures, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &user,
-               &nice, &system, &idle, &iowait, &irq, &softirq) == 7) {
-        totals->busy_ticks += user + nice + system + irq + softirq; /* user includes guest */
+    if (figures != NULL && read_fields(figures, fields)) {
+        totals->busy_ticks += fields[USER] + fields[NICE] + fields[SYSTEM] + fields[IRQ] + fields[SOFTIRQ];
         *have_cpu = true;
     } else if (own == NULL && strncmp(line, "procs_running ", 14) == 0) {
         totals->runnable = (uint32_t)strtoul(line + 14, NULL, 10);
@@ -66,12 +78,14 @@ static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals 
 {
     char data[4096], line[LINE_BYTES_MAX];
     size_t length = 0;
+    off_t offset = 0;
     for (;;) {
-        ssize_t got = read(fd, data, sizeof(data));
+        ssize_t got = pread(fd, data, sizeof(data), offset);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             return got < 0 ? -errno : 0;
+        offset += got;
         for (const char *at = data, *stop = data + got; at < stop;) {
             const char *end = memchr(at, '\n', (size_t)(stop - at));
             size_t part = (size_t)((end != NULL ? end : stop) - at);
@@ -89,22 +103,31 @@ static int read_lines(int fd, const struct cpu_set *own, struct cpu_load_totals 
     }
 }
 
-int cpu_load_read(const char *proc, const struct cpu_set *own, struct cpu_load_totals *totals)
+int cpu_load_read(const char *proc, const struct cpu_set *own, int *kept, struct cpu_load_totals *totals)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/stat", proc) >= (int)sizeof(path))
-        return -ENAMETOOLONG;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
+    struct stat file;
+    int fd = kept != NULL ? *kept : -1;
+    bool opened = fd < 0;
+    if (opened) {
+        if (snprintf(path, sizeof(path), "%s/stat", proc) >= (int)sizeof(path))
+            return -ENAMETOOLONG;
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            return -errno;
+    }
     struct cpu_load_totals read = {0};
     bool have_cpu = false;
     int status = read_lines(fd, own, &read, &have_cpu);
-    close(fd);
     if (status == 0 && !have_cpu)
         status = -EINVAL;
     if (status == 0)
         *totals = read;
+    bool keep = kept != NULL && status == 0 && (!opened || (fstat(fd, &file) == 0 && file.st_size == 0)); /* procfs: 0 */
+    if (kept != NULL)
+        *kept = keep ? fd : -1;
+    if (!keep)
+        close(fd);
     return status;
 }
 

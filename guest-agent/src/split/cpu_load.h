@@ -20,8 +20,11 @@ struct cpu_load_totals {
 };
 
 /* Reads PROC/stat. `own`: reads only these CPUs; `runnable` is then 0, because the file does not have it by CPU. NULL:
- * the whole machine. Returns 0 or -errno. */
-int cpu_load_read(const char *proc, const struct cpu_set *own, struct cpu_load_totals *totals);
+ * the whole machine. Returns 0 or -errno.
+ *
+ * *kept, if `kept` is not NULL: the descriptor of the file from one reading to the next; -1: none. To open the file
+ * costs the kernel as much as to write it. A file that is not the kernel's is not kept, because it may be replaced. */
+int cpu_load_read(const char *proc, const struct cpu_set *own, int *kept, struct cpu_load_totals *totals);
 
 /* A process that used more CPUs than this over a period counts as running: 5% of one CPU. If so many processes have
  * joined that none could get that much, half of an equal part. */

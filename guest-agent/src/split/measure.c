@@ -7,29 +7,38 @@
 
 #include "cpus/standalone.h"
 #include "programs/long_section.h"
-#include "programs/peer.h"
+#include "split/split.h"
 #include "system/log.h"
 
 #define IDLE_MEASURE_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
+#define AFFINITY_NS UINT64_C(1000000000)     /* a process's CPUs are read this often */
 
 /* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets
  * no more threads than CPUs. In three cases the mask does not show that: with a host or in a long section, the
  * agent itself may have set the mask; and the first thread of a bound program may run on one CPU only, whatever
- * the other threads have. */
-static void update_affinity(struct client *client, bool standalone)
+ * the other threads have. `own`: the CPUs of the agent; NULL: there is a host. */
+static void update_affinity(struct client *client, const struct cpu_set *own, uint64_t now_ns)
 {
+    if (own == NULL || client->long_section)
+        return;
     /* Relaxed: the value is used alone. */
-    bool bound = (atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0;
-    if (standalone && !client->long_section)
-        client->affinity_cpus = bound || client_rigid(client) ? 0 : standalone_affinity_cpus(client->pid);
+    if ((atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0 ||
+        client_rigid(client)) {
+        client->affinity_cpus = 0;
+        client->affinity_next_ns = now_ns;
+    } else if (now_ns >= client->affinity_next_ns) {
+        client->affinity_cpus = standalone_affinity_cpus(client->pid, own);
+        client->affinity_next_ns = now_ns + AFFINITY_NS;
+    }
 }
 
-/* Measures how much CPU time a process used since the last look, and whether it runs. False: the process is gone. */
+/* Measures how much CPU time a process used since the last look, and whether it runs. False: the process is gone. Most
+ * ends are seen earlier, as events (client_poll.h). */
 static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns)
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
     int status = cpu_load_process_ns(client->pid, &cpu_ns);
-    if ((status == -ESRCH && client->pid > 0) || !peer_is_alive(client->pidfd))
+    if (status == -ESRCH && client->pid > 0)
         return false; /* its socket may still be open in another process, like a forked child */
     client->load_cpus = 0.0;
     if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)
@@ -57,7 +66,8 @@ static bool measurement_due(const struct client *client, uint64_t period_ns, uin
 
 /* Returns its CPU seconds of this period. */
 static double update_client(struct measure *measure, struct clients *clients, struct client *client,
-                            const struct measure_facts *facts, double period_s, uint64_t now_ns)
+                            const struct measure_facts *facts, const struct cpu_set *own, double period_s,
+                            uint64_t now_ns)
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
@@ -66,9 +76,10 @@ static double update_client(struct measure *measure, struct clients *clients, st
         clients_drop(clients, client);
         return 0.0;
     }
-    update_affinity(client, facts->options->standalone);
+    update_affinity(client, own, now_ns);
     double elapsed_s = (double)(now_ns - seen_ns) / 1e9;
     learned_period(&client->learned, client->page, elapsed_s, client->running);
+    client->weight = split_weight_of(client->learned.points, client->learned.points_count);
     /* It computed for some periods without a look. That time was counted as background. */
     if (client->running && !was_running && elapsed_s > period_s)
         background_forget(&measure->background, client->load_cpus * (elapsed_s - period_s));
@@ -81,8 +92,9 @@ static double update_client(struct measure *measure, struct clients *clients, st
 
 void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns)
 {
+    struct cpu_set own;
     client->joined_ns = client->seen_ns = now_ns;
-    update_affinity(client, standalone);
+    update_affinity(client, standalone && standalone_affinity(0, &own) ? &own : NULL, now_ns);
     client->seen_cpu_ns = 0;
     if (cpu_load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
         background_forget(&measure->background, (double)client->seen_cpu_ns / 1e9);
@@ -109,7 +121,7 @@ static void measure_totals(struct measure *measure, const struct measure_facts *
 {
     struct cpu_load_totals totals;
     /* /proc/stat shows the whole machine, in a container too. So read only the agent's own CPUs. */
-    int status = cpu_load_read(facts->options->proc, facts->own, &totals);
+    int status = cpu_load_read(facts->options->proc, facts->own, &measure->stat, &totals);
     if (status != 0 && !measure->totals_failed)
         log_line("%s/stat cannot be read: %s: counting only the joined programs", facts->options->proc,
                  strerror(-status));
@@ -147,9 +159,16 @@ static uint32_t runnable_threads(const struct client *client)
 
 int measure_start(struct measure *measure, const char *proc)
 {
-    int status = cpu_load_read(proc, NULL, &measure->totals);
+    int status = cpu_load_read(proc, NULL, &measure->stat, &measure->totals);
     measure->totals_known = status == 0;
     return status;
+}
+
+void measure_stop(struct measure *measure)
+{
+    if (measure->stat >= 0)
+        close(measure->stat);
+    measure->stat = -1;
 }
 
 void measure_period(struct measure *measure, struct clients *clients, const struct measure_facts *facts,
@@ -157,13 +176,15 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
 {
     double joined_cpus = 0.0;
     uint32_t joined_threads = 0;
+    struct cpu_set own;
+    bool own_known = facts->options->standalone && clients->joined > 0 && standalone_affinity(0, &own);
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->page == NULL)
             continue;
         lend_period(&client->lend);
         if (measurement_due(client, facts->period_ns, now_ns))
-            joined_cpus += update_client(measure, clients, client, facts, period_s, now_ns) / period_s;
+            joined_cpus += update_client(measure, clients, client, facts, own_known ? &own : NULL, period_s, now_ns) / period_s;
         else
             joined_cpus += client->load_cpus;
         if (client->page == NULL)

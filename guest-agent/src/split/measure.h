@@ -11,8 +11,9 @@
 #include "split/cpu_load.h"
 #include "system/options.h"
 
-/* The caller fills the struct with zero bytes first. */
+/* The caller fills the struct with zero bytes first, and sets `stat`. */
 struct measure {
+    int stat;                      /* the descriptor of PROC/stat; -1: none (cpu_load.h) */
     struct cpu_load_totals totals; /* the last reading */
     bool totals_known;             /* `totals` can be compared with the next reading */
     bool totals_failed;            /* the last reading failed, and that was logged */
@@ -33,6 +34,8 @@ struct measure_facts {
 
 /* Reads the totals for the first time. Returns 0 or -errno. */
 int measure_start(struct measure *measure, const char *proc);
+
+void measure_stop(struct measure *measure);
 
 /* Call it when a period of period_s seconds has ended. Drops programs that are gone. */
 void measure_period(struct measure *measure, struct clients *clients, const struct measure_facts *facts,

@@ -40,8 +40,7 @@ static double weight_of(const struct client *client, const struct shares_facts *
 {
     if (facts->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)
         return 0.0;
-    return fmin(split_weight_of(client->learned.points, client->learned.points_count),
-                split_weight_most(facts->cpus.team_limit));
+    return fmin(client->weight, split_weight_most(facts->cpus.team_limit));
 }
 
 static struct split_part part_of(const struct client *client, uint32_t most, const struct shares_facts *facts,

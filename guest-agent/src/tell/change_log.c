@@ -82,7 +82,8 @@ static void log_client_changes(struct change_log *changes, const struct agent *a
     }
 }
 
-static void send_status(struct change_log *changes, const struct agent *agent)
+/* Sends the status line if it has changed and the last one was sent long enough ago. Returns when to call it again. */
+static uint64_t send_status(struct change_log *changes, const struct agent *agent, uint64_t now_ns)
 {
     char text[sizeof(changes->notify.status)];
     uint32_t joined = agent->clients.joined;
@@ -93,7 +94,12 @@ static void send_status(struct change_log *changes, const struct agent *agent)
         host = "host connected";
     snprintf(text, sizeof(text), "%s; %u of %u CPUs for %u program%s", host, agent_budget(agent).guest,
              cpu_set_count(&agent->cpus.present), joined, joined == 1 ? "" : "s");
-    notify_status(&changes->notify, text);
+    if (!notify_status_changed(&changes->notify, text))
+        return UINT64_MAX;
+    if (now_ns < changes->status_next_ns)
+        return changes->status_next_ns;
+    changes->status_next_ns = now_ns + STATUS_GAP_NS;
+    return notify_status(&changes->notify, text) ? UINT64_MAX : changes->status_next_ns;
 }
 
 void change_log_begin(struct change_log *changes, const struct agent *agent)
@@ -123,10 +129,9 @@ uint64_t change_log_turn(struct change_log *changes, const struct agent *agent, 
     if (changes->clients != NULL)
         log_client_changes(changes, agent);
     changes->initialized = true;
-    if (changes->notify.fd >= 0 && now_ns >= changes->status_next_ns) {
-        changes->status_next_ns = now_ns + STATUS_GAP_NS;
-        send_status(changes, agent);
-    }
     log_period();
-    return notify_alive(&changes->notify, now_ns);
+    if (changes->notify.fd < 0)
+        return UINT64_MAX;
+    uint64_t status_ns = send_status(changes, agent, now_ns), alive_ns = notify_alive(&changes->notify, now_ns);
+    return status_ns < alive_ns ? status_ns : alive_ns;
 }

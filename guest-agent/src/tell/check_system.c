@@ -57,7 +57,7 @@ void check_kernel(struct check *check)
         break;
     }
     struct cpu_load_totals totals;
-    int status = cpu_load_read(check->options->proc, NULL, &totals);
+    int status = cpu_load_read(check->options->proc, NULL, NULL, &totals);
     if (status == 0)
         check_ok("procfs", "%s/stat", check->options->proc);
     else

@@ -86,14 +86,19 @@ bool notify_send(struct notify *notify, const char *state)
                   notify->address_bytes) == (ssize_t)length;
 }
 
-void notify_status(struct notify *notify, const char *text)
+bool notify_status_changed(const struct notify *notify, const char *text)
+{
+    return notify->fd >= 0 && strncmp(notify->status, text, sizeof(notify->status) - 1) != 0;
+}
+
+bool notify_status(struct notify *notify, const char *text)
 {
     char line[sizeof(notify->status) + 8];
-    if (notify->fd < 0 || strncmp(notify->status, text, sizeof(notify->status) - 1) == 0)
-        return;
     snprintf(line, sizeof(line), "STATUS=%.*s", (int)sizeof(notify->status) - 1, text);
-    if (notify_send(notify, line))
-        snprintf(notify->status, sizeof(notify->status), "%s", text);
+    if (!notify_send(notify, line))
+        return false;
+    snprintf(notify->status, sizeof(notify->status), "%s", text);
+    return true;
 }
 
 uint64_t notify_alive(struct notify *notify, uint64_t now_ns)

@@ -23,8 +23,9 @@ void notify_stop(struct notify *notify);
 /* Sends a state, like "READY=1". Never blocks: a manager that does not read misses it. False if it was not sent. */
 bool notify_send(struct notify *notify, const char *state);
 
-/* Sends the status line, if it has changed. */
-void notify_status(struct notify *notify, const char *text);
+/* Whether the status line was not sent yet, and sends it. */
+bool notify_status_changed(const struct notify *notify, const char *text);
+bool notify_status(struct notify *notify, const char *text);
 
 /* Sends the watchdog message, if it is due. Returns when it is due next; UINT64_MAX: never. */
 uint64_t notify_alive(struct notify *notify, uint64_t now_ns);

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "agent/agent.h"
+#include "agent/messages.h"
 #include "programs/peer.h"
 
 #define CPUS 4
@@ -408,6 +409,118 @@ static void test_newcomer_has_an_equal_share_for_its_time(void **state)
     assert_int_equal(team(poor), 1);
 }
 
+static void take(const char *line)
+{
+    messages_handle(agent, line, strlen(line));
+}
+
+/* Takes all lines that are due. True: the last one is a report that says that none follows. */
+static bool reports_quiet(void)
+{
+    bool quiet = false, reported = false;
+    char *line;
+    now_ns += 20 * MS_NS; /* reports are at least so far apart */
+    while ((line = messages_next(agent)) != NULL) {
+        reported = strstr(line, "\"report\"") != NULL;
+        quiet = strstr(line, "\"quiet\":true") != NULL;
+        free(line);
+    }
+    assert_true(reported);
+    return quiet;
+}
+
+#define HELLO_OF_QUIET_HOST "{\"v\":1,\"type\":\"hello\",\"daemon\":\"d\",\"capabilities\":[\"quiet\"]}"
+#define HELLO_OF_OLDER_HOST "{\"v\":1,\"type\":\"hello\",\"daemon\":\"d\"}"
+
+static void test_quiet_until_something_changes(void **state)
+{
+    (void)state;
+    agent->port.fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* connected */
+    take(HELLO_OF_QUIET_HOST);
+    assert_false(reports_quiet());
+    periods(1, NONE_RUNNING, 0.0);
+    assert_int_equal(agent->period_next_ns, now_ns + AGENT_QUIET_NS);
+    assert_true(reports_quiet());
+    for (int look = 0; look < 3; look++) {
+        pass(AGENT_QUIET_NS, NONE_RUNNING, 0.0);
+        assert_null(messages_next(agent));
+    }
+    order(0, 100); /* an order is answered, and applied before the agent is quiet again */
+    assert_false(reports_quiet());
+    periods(1, NONE_RUNNING, 0.0);
+    assert_true(reports_quiet());
+    order(2, 100);
+    periods(1, NONE_RUNNING, 0.0);
+    assert_false(reports_quiet());
+    settle();
+    periods(1, NONE_RUNNING, 0.0);
+    assert_true(reports_quiet());
+    assert_int_equal(agent->allocation.applied_sequence, agent->allocation.order.sequence);
+    take("half a line of a host that died" HELLO_OF_QUIET_HOST);
+    assert_false(reports_quiet());
+    periods(1, NONE_RUNNING, 0.0);
+    assert_true(reports_quiet());
+    join(0);
+    periods(1, FIRST, 0.0);
+    assert_false(reports_quiet());
+}
+
+static void test_an_older_host_gets_every_report(void **state)
+{
+    (void)state;
+    agent->port.fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    take(HELLO_OF_QUIET_HOST);
+    periods(1, NONE_RUNNING, 0.0);
+    assert_true(agent->quiet);
+    take("half a line of a host that died" HELLO_OF_OLDER_HOST);
+    for (int period = 0; period < 10; period++) {
+        assert_int_equal(agent->period_next_ns, now_ns + PERIOD_MS * MS_NS);
+        periods(1, NONE_RUNNING, 0.0);
+        now_ns -= 20 * MS_NS;
+        assert_false(reports_quiet());
+    }
+}
+
+static void test_who_is_connected_or_computes_keeps_it_awake(void **state)
+{
+    (void)state;
+    periods(1, NONE_RUNNING, 0.0);
+    assert_true(agent->quiet); /* there is no host */
+    pass(AGENT_QUIET_NS, NONE_RUNNING, 2.0);
+    assert_true(agent->quiet); /* one look is noise */
+    pass(AGENT_QUIET_NS, NONE_RUNNING, 2.0);
+    assert_false(agent->quiet);
+    assert_int_equal(agent->period_next_ns, now_ns + PERIOD_MS * MS_NS);
+    periods(4, NONE_RUNNING, 0.0);
+    assert_true(agent->quiet);
+    agent->clients.slots[0] = (struct client){.fd = open("/dev/null", O_RDONLY | O_CLOEXEC), .pidfd = PEER_NO_PIDFD};
+    agent->clients.end = 1; /* it has not joined yet */
+    pass(AGENT_QUIET_NS, NONE_RUNNING, 0.0);
+    assert_false(agent->quiet);
+}
+
+/* Stand-alone, only joined programs count. A program that joins a sleeping agent finds the load of the others known. */
+static void test_sleeps_without_a_host_and_wakes_with_a_measurement(void **state)
+{
+    (void)state;
+    options.standalone = true;
+    periods(8, NONE_RUNNING, 1.0);
+    assert_true(agent->quiet);
+    busy_ticks += 2.0 * 10.0 * TICKS;
+    put_stat();
+    now_ns += 10 * SECOND_NS;
+    agent_wake(agent, now_ns);
+    assert_false(agent->quiet);
+    assert_int_equal(agent->period_next_ns, now_ns + PERIOD_MS * MS_NS);
+    assert_float_equal(agent->measure.busy_cpus, 2.0, 0.01);
+    const struct client *program = join(0);
+    assert_int_equal(team(program), 2);
+    agent_wake(agent, now_ns); /* it is awake */
+    assert_int_equal(program->page->agent_beat, 0);
+    periods(4, FIRST, 2.0);
+    assert_int_equal(team(program), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +535,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_others_keep_their_cpus, begin, end),
         cmocka_unit_test_setup_teardown(test_what_others_use_is_asked_for, begin, end),
         cmocka_unit_test_setup_teardown(test_newcomer_has_an_equal_share_for_its_time, begin, end),
+        cmocka_unit_test_setup_teardown(test_quiet_until_something_changes, begin, end),
+        cmocka_unit_test_setup_teardown(test_an_older_host_gets_every_report, begin, end),
+        cmocka_unit_test_setup_teardown(test_who_is_connected_or_computes_keeps_it_awake, begin, end),
+        cmocka_unit_test_setup_teardown(test_sleeps_without_a_host_and_wakes_with_a_measurement, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

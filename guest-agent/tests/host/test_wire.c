@@ -132,7 +132,7 @@ static void fill(struct many *many, const char *name, size_t points, size_t runn
 static json_t *written(const struct many *many, size_t count)
 {
     char *line =
-        wire_write_report(&(struct wire_report){INT64_MAX, &many->online, 4096, 4096.0, many->processes, count});
+        wire_write_report(&(struct wire_report){INT64_MAX, &many->online, 4096, 4096.0, many->processes, count, false});
     assert_non_null(line);
     assert_in_range(strlen(line), 1, WIRE_LINE_BYTES);
     assert_int_equal(line[strlen(line) - 1], '\n');
@@ -239,6 +239,55 @@ static void test_optional_fields(void **state)
     json_decref(report);
 }
 
+/* Whatever is left out, the rest is as it would be without it. */
+static void test_what_is_left_in_is_whole(void **state)
+{
+    (void)state;
+    static struct many many;
+    char name[PROCESSES][16];
+    fill(&many, "", LEARNED_POINTS_MAX, 0);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        snprintf(name[i], sizeof(name[i]), "%0*zu", (int)(i % 14) + 1, i % 10);
+        many.processes[i].name = name[i];
+        many.processes[i].running = i % 3 == 0;
+        many.processes[i].points_count = i % (LEARNED_POINTS_MAX + 1);
+        many.processes[i].team = (uint32_t)i;
+    }
+    for (size_t count = 1; count <= PROCESSES; count += 17) {
+        json_t *report = written(&many, count), *processes = json_object_get(report, "processes"), *process;
+        size_t i;
+        assert_int_equal(json_array_size(processes), count);
+        json_array_foreach(processes, i, process)
+        {
+            size_t points = json_array_size(json_object_get(process, "points"));
+            assert_true(points == 0 || points == many.processes[i].points_count);
+            assert_string_equal(json_string_value(json_object_get(process, "name")), name[i]);
+            assert_int_equal(json_integer_value(json_object_get(process, "team")), i);
+            assert_true(json_is_true(json_object_get(process, "contained")));
+            json_t *learning = json_object_get(process, "learning"), *where = json_object_get(process, "decomposition");
+            assert_true((learning == NULL) == (where == NULL));
+            assert_true(learning == NULL || json_is_true(json_object_get(learning, "counters")));
+            assert_true(where == NULL || json_number_value(json_object_get(where, "section_ms")) > 0.0);
+        }
+        json_decref(report);
+    }
+}
+
+static void test_quiet_is_said_only_if_it_is(void **state)
+{
+    (void)state;
+    struct cpu_set online = {0};
+    cpu_set_add(&online, 0);
+    for (int quiet = 0; quiet <= 1; quiet++) {
+        char *line = wire_write_report(&(struct wire_report){.online = &online, .quiet = quiet != 0});
+        json_t *report = json_loads(line, 0, NULL);
+        assert_int_equal(json_is_true(json_object_get(report, "quiet")), quiet);
+        assert_int_equal(json_object_get(report, "quiet") == NULL, !quiet);
+        json_decref(report);
+        free(line);
+    }
+}
+
 static void test_printable(void **state)
 {
     (void)state;
@@ -260,6 +309,8 @@ int main(void)
         cmocka_unit_test(test_longest_report_fits),
         cmocka_unit_test(test_long_reports_leave_out_the_optional_first),
         cmocka_unit_test(test_optional_fields),
+        cmocka_unit_test(test_what_is_left_in_is_whole),
+        cmocka_unit_test(test_quiet_is_said_only_if_it_is),
         cmocka_unit_test(test_printable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rig import BUILD
-from schema import GOLDEN, accepts
+from schema import GOLDEN, RELEASES, accepts
 from vscaf.agentlink import messages
 
 HOST = (GOLDEN / "host.jsonl").read_bytes().splitlines()
@@ -27,7 +28,7 @@ MANY = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 HOST_FIELDS = {
-    "hello": {"daemon", "versions"},
+    "hello": {"daemon", "versions", "capabilities"},
     "error": {"message"},
     "allocate": {"sequence", "cpus", "limit", "competition", "deadline_ms"},
 }
@@ -68,6 +69,10 @@ def agent() -> Iterator[Agent]:
     one.close()
 
 
+def host_lines(release: Path) -> list[bytes]:
+    return (release / "host.jsonl").read_bytes().splitlines()
+
+
 def daemon_accepts(line: bytes, side: str) -> bool:
     decode = messages.decode_from_guest if side == "from_guest" else messages.decode_from_host
     try:
@@ -103,6 +108,26 @@ def test_golden_files_are_what_they_say(agent: Agent) -> None:
     assert all(accepts(line, "from_guest") for line in GUEST)
     for line in BAD:
         assert not any((agent.accepts(line), daemon_accepts(line, "from_guest"), daemon_accepts(line, "from_host")))
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
+def test_releases_understand_each_other(agent: Agent, release: Path) -> None:
+    """What the other side of an earlier release sends is accepted now, and what is sent now was accepted then: fields
+    that are new to a receiver are ignored."""
+    for line in (release / "guest.jsonl").read_bytes().splitlines():
+        assert daemon_accepts(line, "from_guest"), line
+    for line in host_lines(release):
+        assert agent.accepts(line), line
+    assert all(accepts(line, "from_guest", release) for line in GUEST)
+    assert all(accepts(line, "from_host", release) for line in HOST)
+
+
+def test_the_agent_knows_which_hosts_understand_that_it_is_quiet(agent: Agent) -> None:
+    said = {line: agent.says(line) for line in HOST}
+    assert {line for line in HOST if b'"capabilities":["quiet"]' in line} == {
+        line for line, words in said.items() if words == "hello quiet"
+    }
+    assert "hello quiet" not in [agent.says(line) for path in RELEASES[:1] for line in host_lines(path)]
 
 
 @pytest.mark.parametrize(
@@ -164,9 +189,13 @@ VALUE = st.recursive(
     SCALAR, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=8
 )
 WHOLE = st.sampled_from(EDGES) | st.integers(0, 5000)
+CAPABILITIES = st.lists(TEXT | st.just("quiet"), max_size=65)
 VERSIONS = st.lists(st.sampled_from([1, 2, 0, 2**31 - 1, 2**31]), max_size=17)
 HOST_MESSAGES = (
-    st.fixed_dictionaries({"v": st.just(1), "type": st.just("hello"), "daemon": TEXT}, optional={"versions": VERSIONS})
+    st.fixed_dictionaries(
+        {"v": st.just(1), "type": st.just("hello"), "daemon": TEXT},
+        optional={"versions": VERSIONS, "capabilities": CAPABILITIES},
+    )
     | st.fixed_dictionaries({"v": st.just(1), "type": st.just("error"), "message": TEXT})
     | st.fixed_dictionaries(
         {

@@ -19,7 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import AGENT, DEADLINE_S, PROGRAM, Program, Rig, as_user, wait_for_log, wait_until
+from rig import (
+    AGENT,
+    DEADLINE_S,
+    NEVER,
+    PROGRAM,
+    Program,
+    Rig,
+    as_user,
+    wait_for_log,
+    wait_until,
+    without_a_period,
+)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run programs as several users")
 
@@ -296,6 +307,19 @@ def test_number_of_another_process_does_not_stay(place: Place, old_kernel: bool)
         with another_with_number(pid):
             os.kill(place.pid, signal.SIGCONT)
             place.message("report", lambda r: r["processes"] == [])
+
+
+def test_end_of_a_process_is_seen_at_once(place: Place) -> None:
+    """It joined and is gone, and its connection is held open. That is an event, so no period is needed."""
+    place.start(*NEVER)
+    witness = place.join_as(VICTIM)
+    attack = place.attack("die_after_join", place.socket_path)
+    place.result(attack)
+    assert place.pages() == 2 and attack.stdin is not None
+    attack.stdin.write("go\n")
+    attack.stdin.flush()
+    place.result(attack)
+    without_a_period(witness, lambda: place.pages() == 1, "its page to be unmapped")
 
 
 def test_nobody_joins_for_the_dead(place: Place) -> None:

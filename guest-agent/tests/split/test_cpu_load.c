@@ -28,7 +28,7 @@ static int read_with(const char *first, size_t interrupts, const char *last, str
         fputc(i % 2 ? '7' : ' ', file);
     fprintf(file, "\nctxt 12345\nprocs_running_else 99\n%s", last);
     fclose(file);
-    int status = cpu_load_read(directory, NULL, totals);
+    int status = cpu_load_read(directory, NULL, NULL, totals);
     unlink(path);
     return status;
 }
@@ -48,9 +48,34 @@ static void test_stat(void **state)
     struct cpu_load_totals totals = {.busy_ticks = 42};
     assert_int_equal(read_with("cpu  1 2 3", 10, "procs_running 1\n", &totals), -EINVAL);
     assert_int_equal(totals.busy_ticks, 42);
-    assert_int_equal(cpu_load_read(directory, NULL, &totals), -ENOENT);
+    assert_int_equal(cpu_load_read(directory, NULL, NULL, &totals), -ENOENT);
     assert_int_equal(read_with("cpu  1 0 0 0 0 0 0", 200000, "procs_running 2\n", &totals), 0);
     assert_int_equal(totals.runnable, 2);
+}
+
+/* The kernel's file stays open, and each reading is new. Another file may be replaced, so it is opened each time. */
+static void test_kernels_file_is_kept(void **state)
+{
+    (void)state;
+    int kept = -1;
+    struct cpu_load_totals first, later;
+    assert_int_equal(cpu_load_read("/proc", NULL, &kept, &first), 0);
+    int descriptor = kept;
+    assert_true(descriptor >= 0);
+    do {
+        assert_int_equal(cpu_load_read("/proc", NULL, &kept, &later), 0);
+        assert_int_equal(kept, descriptor);
+    } while (later.busy_ticks <= first.busy_ticks); /* this loop keeps a CPU busy */
+    close(kept);
+    kept = -1;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/stat", directory);
+    FILE *file = fopen(path, "w");
+    fputs("cpu  1 0 0 0 0 0 0\nprocs_running 2\n", file);
+    fclose(file);
+    assert_int_equal(cpu_load_read(directory, NULL, &kept, &first), 0);
+    assert_int_equal(kept, -1);
+    unlink(path);
 }
 
 static void test_process_clock(void **state)
@@ -86,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stat),
+        cmocka_unit_test(test_kernels_file_is_kept),
         cmocka_unit_test(test_process_clock),
         cmocka_unit_test(test_running_least),
     };

@@ -65,6 +65,7 @@ class AgentLink:
         self.hello: messages.GuestHello | None = None
         self.report: messages.Report | None = None
         self.report_at_s = float("-inf")
+        self._woken_at_s = float("-inf")  # when an allocation was sent to it while it was quiet
         self.acknowledged: int | None = None
         self.generation = 0
         self.bad_lines = 0
@@ -133,16 +134,22 @@ class AgentLink:
             return NOT_READING
         if self.hello is None:
             return NO_ANSWER
-        return STALE if now_s - max(self.report_at_s, self._opened_at_s) > STALE_REPORT_S else CONNECTED
+        return STALE if min(self.age_s(), now_s - self._opened_at_s) > STALE_REPORT_S else CONNECTED
 
     @property
     def online(self) -> tuple[int, ...] | None:
         """The guest's online CPUs, as it last reported them. None: unknown."""
         return self._online
 
+    @property
+    def quiet(self) -> bool:
+        """Whether no report is due until something changes: the last one says so, and it applied the last allocate."""
+        report = self.report
+        return report is not None and report.quiet is True and (not self._sent or self.acknowledged == self._sent[-1])
+
     def age_s(self) -> float:
-        """Seconds since the last report."""
-        return clock.now_s() - self.report_at_s
+        """Seconds since the last report, or since an allocation woke a quiet agent. 0 while it is quiet."""
+        return 0.0 if self.quiet else clock.now_s() - max(self.report_at_s, self._woken_at_s)
 
     def send(self, message: messages.HostHello | messages.Allocate | messages.WireError) -> bool:
         """Sends without waiting. False if the guest does not read or is not connected."""
@@ -154,6 +161,8 @@ class AgentLink:
             self._disconnect("the agent does not read")
             return False
         if isinstance(message, messages.Allocate):
+            if self.quiet:
+                self._woken_at_s = clock.now_s()  # it must answer
             self._sent.append(message.sequence)
             self._last_report_line = b""  # the same report may acknowledge this allocation
         self._put(messages.encode(message))
@@ -264,7 +273,10 @@ class AgentLink:
         self._timer = None
         if self._socket is None or self.hello is not None:
             return
-        if not self.send(messages.HostHello(daemon=f"vscaf {__version__}", versions=[messages.WIRE_VERSION])):
+        hello = messages.HostHello(
+            daemon=f"vscaf {__version__}", versions=[messages.WIRE_VERSION], capabilities=[messages.QUIET]
+        )
+        if not self.send(hello):
             return
         delay_s, self._hello_retry_s = self._hello_retry_s, min(2 * self._hello_retry_s, HELLO_RETRY_MOST_S)
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._send_hello)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 WIRE_VERSION = 1
+QUIET = "quiet"
 LINE_LIMIT_BYTES = 65536
 
 Count = Annotated[int, Meta(ge=0, le=4096)]
@@ -25,6 +26,7 @@ CostSeconds = Annotated[float, Meta(ge=0, le=1e9)]
 SectionMs = Annotated[float, Meta(ge=0, le=1e9)]
 InstructionsPerCycle = Annotated[float, Meta(ge=0, le=1000)]
 ShortText = Annotated[str, Meta(max_length=1024)]
+Capabilities = Annotated[list[ShortText], Meta(max_length=64)]
 
 
 class Message(msgspec.Struct, tag_field="type", frozen=True, kw_only=True, gc=False):
@@ -55,7 +57,7 @@ class GuestHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
     agent: ShortText
     boot_id: ShortText
     cpus: GuestCpus
-    capabilities: Annotated[list[ShortText], Meta(max_length=64)]
+    capabilities: Capabilities
     versions: Versions | msgspec.UnsetType = msgspec.UNSET
     """The wire versions that it supports."""
     page: Annotated[int, Meta(ge=0, le=2**31 - 1)] | msgspec.UnsetType = msgspec.UNSET
@@ -126,6 +128,8 @@ class Report(Message, tag="report", frozen=True, kw_only=True, gc=False):
     demand: Count
     busy: Cpus
     processes: Annotated[list[ReportedProcess], Meta(max_length=512)]
+    quiet: bool | msgspec.UnsetType = msgspec.UNSET
+    """No report follows until something changes."""
 
     def __post_init__(self) -> None:
         _each_once(self.online)
@@ -154,6 +158,8 @@ class HostHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
     daemon: ShortText
     versions: Versions | msgspec.UnsetType = msgspec.UNSET
     """The wire versions that it supports."""
+    capabilities: Capabilities | msgspec.UnsetType = msgspec.UNSET
+    """What it can do; QUIET: it understands a report that says `quiet`."""
 
 
 class Allocate(Message, tag="allocate", frozen=True, kw_only=True, gc=False):
@@ -226,7 +232,7 @@ def decode_from_host(line: bytes) -> FromHost:
 
 def _names(report: Report) -> int:
     """The number of field names in a line for *report* that contains optional fields only if they are not default."""
-    names = 7 + 6 * len(report.processes)
+    names = 7 + (report.quiet is not msgspec.UNSET) + 6 * len(report.processes)
     for process in report.processes:
         names += 4 * len(process.points) + process.override + process.long_section + process.contained
         names += process.ipc is not None

@@ -154,15 +154,18 @@ class ManagedDomain:
             self.transition = replace(self.transition, answers=False, acknowledged=False, online=None)
 
     def silence_s(self) -> float:
-        """Seconds since its agent's last report, or since it was resumed if that was later. 0 while it is suspended."""
+        """Seconds for which a report of its agent is due, counted from its resume if that was later; 0: suspended."""
         if self.link is None or self.suspended_by_us:
             return 0.0
         return max(0.0, min(self.link.age_s(), clock.now_s() - self.switched_at_s))
 
     def agent_demand(self) -> int | None:
-        """The number of CPUs that its agent reports it could use. None: no agent reports."""
-        report = self.link.report if self.link is not None else None
-        return report.demand if report is not None and self.silence_s() < STALE_REPORT_S else None
+        """The number of CPUs that its agent reports it could use. None: no agent reports, or it is quiet."""
+        link = self.link
+        report = link.report if link is not None else None
+        if link is None or report is None or link.quiet or self.silence_s() >= STALE_REPORT_S:
+            return None
+        return report.demand
 
     def has_reported(self) -> bool:
         """Whether the agent has reported since the channel was opened."""

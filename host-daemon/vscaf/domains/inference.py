@@ -34,8 +34,8 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     """
     agent, held = domain.agent_demand(), len(domain.held)
     _take_ipc(domain, agent)
-    demand_confirmed = agent is not None and _demand_confirmed(domain, agent, held)
-    if agent is not None and demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
+    demand_confirmed = _demand_confirmed(domain, agent, held)
+    if demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
         return
     steady = demand_confirmed and domain.inferred.demand > 0
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
@@ -65,10 +65,11 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     _set_demand(domain, wanted, now_s)
 
 
-def _demand_confirmed(domain: ManagedDomain, agent: int, held: int) -> bool:
-    """Whether the agent repeats the demand that is in force and nothing casts doubt on it."""
+def _demand_confirmed(domain: ManagedDomain, agent: int | None, held: int) -> bool:
+    """Whether the agent repeats the demand that is in force, or none reports and there is no demand. And nothing casts
+    doubt on it."""
     return (
-        agent == domain.inferred.demand
+        (agent or 0) == domain.inferred.demand
         and repeats_itself(agent, domain.inferred.demand_memory)
         and held == domain.inferred.held_at_look
         and not domain.trust.doubted
@@ -76,7 +77,7 @@ def _demand_confirmed(domain: ManagedDomain, agent: int, held: int) -> bool:
     )
 
 
-def _sleeps(domain: ManagedDomain, agent: int, now_s: float) -> bool:
+def _sleeps(domain: ManagedDomain, agent: int | None, now_s: float) -> bool:
     """Whether its vCPUs used almost no time since the last window began, and there is nothing to learn from it.
 
     True for most domains at most looks. So it must be cheap: it only adds up the times of all vCPUs.

@@ -247,9 +247,44 @@ def cpu(bench: Bench, report: Report) -> None:
     report.details["agent.cpu.64_processes"] = f"the worst of the four: {worst.name}"
     report.add(Result(**{**worst.__dict__, "name": "agent.cpu.64_processes", "bar": "< 0.1%"}))
     with bench.agent(host=True) as agent:
-        reports_flow(agent, 1.0)
         values = [own_share(agent, seconds) for _ in range(turns)]
         report.add(Result("agent.cpu.nothing_joined", "%", *median_interval(values), len(values)))
+
+
+def wakeups(agent: Agent) -> int:
+    """How often the agent's threads have waited so far."""
+    statuses = [path.read_text() for path in Path(f"/proc/{agent.pid}/task").glob("*/status")]
+    return sum(int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0]) for text in statuses)
+
+
+def idle_proc(directory: Path) -> Path:
+    """A simulated procfs of a guest in which nothing computes. This machine is not so idle while a benchmark runs."""
+    proc = directory / "proc"
+    proc.mkdir(exist_ok=True)
+    (proc / "stat").write_text("cpu  1000 0 0 5000 0 0 0 0 0 0\nprocs_running 1\n")
+    return proc
+
+
+def idle(bench: Bench, report: Report) -> None:
+    """Wake-ups in a minute of an agent that has nothing to do, with a host that knows `quiet` and stand-alone."""
+    turns, seconds = (1 if bench.quick else 2), 30.0
+    results: list[Result] = []
+    for host in (True, False):
+        with bench.agent("--proc", str(idle_proc(bench.directory)), host=host) as agent:
+            time.sleep(2.0)  # its first periods
+            if agent.host is not None and agent.host.query()[0] == 0:
+                raise SystemExit("no report came: this agent does not work")
+            minutes: list[float] = []
+            for _ in range(turns):
+                before, began_s = wakeups(agent), time.monotonic()
+                time.sleep(seconds)
+                minutes.append(60.0 * (wakeups(agent) - before) / (time.monotonic() - began_s))
+        name = f"agent.idle.wakeups.{'host' if host else 'standalone'}"
+        results.append(Result(name, "per minute", *median_interval(minutes), turns))
+        report.add(results[-1])
+    worst = max(results, key=lambda result: result.value)
+    report.details["agent.idle.wakeups"] = f"the worse of the two: {worst.name}"
+    report.add(Result(**{**worst.__dict__, "name": "agent.idle.wakeups", "bar": "<= 6"}))
 
 
 def memory(bench: Bench, report: Report) -> None:
@@ -367,7 +402,7 @@ def model(bench: Bench, report: Report) -> None:
     agent_model.measure(bench.agent_path.parent / "split-lines", bench.quick, report)
 
 
-PARTS = {"cpu": cpu, "memory": memory, "latency": latency, "model": model}
+PARTS = {"cpu": cpu, "idle": idle, "memory": memory, "latency": latency, "model": model}
 
 
 @contextmanager

@@ -8,12 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 from vscaf import clock
 from vscaf.agentlink import hub as hubs
 from vscaf.agentlink import link as links
 from vscaf.agentlink import messages
 from vscaf.agentlink.hub import AgentHub
-from vscaf.agentlink.link import AgentLink
+from vscaf.agentlink.link import CONNECTED, STALE, AgentLink
 from vscaf_lab.polling import soon as until
 
 MIB = 1024 * 1024
@@ -82,6 +83,43 @@ def test_hello_report_allocate_ack(tmp_path: Path) -> None:
             assert link.send(allocate(1, 1))
             await until(lambda: link.acknowledged == 1)
             assert link.online == (0,)
+
+    asyncio.run(work())
+
+
+def test_a_quiet_agent_owes_a_report_only_after_an_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    greeted: list[messages.HostHello] = []
+    writers: list[asyncio.StreamWriter] = []
+
+    async def quiet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await reader.readline()
+        while line := await reader.readline():
+            message = messages.decode_from_host(line)
+            if isinstance(message, messages.HostHello):
+                greeted.append(message)
+                send(writer, HELLO, {**REPORT, "quiet": True})
+
+    async def work() -> None:
+        async with linked(tmp_path / "s", quiet) as link:
+            await until(lambda: link.report is not None)
+            assert greeted[0].capabilities == ["quiet"]
+            later_s = clock.now_s() + 3600.0
+            monkeypatch.setattr(clock, "now_s", lambda: later_s)
+            assert link.quiet and link.age_s() == 0.0 and link.condition == CONNECTED
+            assert link.send(allocate(1, 1))
+            assert not link.quiet and link.age_s() == 0.0 and link.condition == CONNECTED, "it gets time to answer"
+            monkeypatch.setattr(clock, "now_s", lambda: later_s + 10.0)
+            assert link.send(allocate(1, 1))
+            assert link.age_s() == 10.0 and link.condition == STALE, "to be told again is no excuse"
+            send(writers[0], {**REPORT, "sequence": 1, "demand": 0})
+            await until(lambda: link.acknowledged == 1)
+            assert not link.quiet and link.condition == CONNECTED
+            send(writers[0], {**REPORT, "sequence": 1, "demand": 0, "quiet": True})
+            await until(lambda: link.quiet)
+            send(writers[0], HELLO)
+            await until(lambda: link.generation == 2)
+            assert not link.quiet, "another agent may be there now"
 
     asyncio.run(work())
 

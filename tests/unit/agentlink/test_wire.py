@@ -22,7 +22,7 @@ def subset(part: object, whole: object) -> bool:
     return part == whole
 
 
-@pytest.mark.parametrize("line", lines("guest.jsonl"))
+@pytest.mark.parametrize("line", [*lines("guest.jsonl"), *lines("0.1/guest.jsonl")])
 def test_reads_what_an_agent_sends(line: bytes) -> None:
     message = messages.decode_from_guest(line)
     assert subset(json.loads(messages.encode(message)), json.loads(line))

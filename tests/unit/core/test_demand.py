@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model.demand import DemandMemory, DemandThresholds, HostUsage, after_window, demand_now
+from vscaf.core.model.demand import DemandMemory, DemandThresholds, HostUsage, after_window, demand_now, sleeps_on
 
 PERIOD_S = 0.25
 LIMITS = DemandThresholds()
@@ -56,7 +56,7 @@ def test_a_claim_that_was_not_believed_gets_another_chance():
 
 
 def test_a_failed_listing_is_not_idleness():
-    assert run([(2, 2.0), (None, None), (None, None)]) == [2, 2, 2]
+    assert run([(2, 2.0), (None, None), (None, None)]) == [2, 4, 4], "without reports its use counts: it was saturated"
     assert run([(None, 1.2), (None, None), (None, None)]) == [2, 2, 2]
     assert run([(2, None)] * 12)[-1] == 2
 
@@ -142,10 +142,43 @@ def test_whatever_an_agent_says_demand_is_within_the_vcpus(steps, vcpus):
         if busy_cpus is None:
             assert memory is before
             continue
-        assert memory.demand == demand
-        assert max(memory.quiet_s, memory.lower_s) <= LIMITS.quiet_s
-        assert memory.settled_s <= LIMITS.settled_s
+        assert max(memory.use.quiet_s, memory.use.lower_s) <= LIMITS.quiet_s
+        assert memory.use.settled_s <= LIMITS.settled_s
         assert memory.unseen_s < LIMITS.disbelief_s + LIMITS.retry_s
+
+
+steps_of_a_guest = st.lists(
+    st.tuples(st.none() | st.integers(0, 8), st.sampled_from([0.0, 0.03, 0.1, 0.3, 0.97, 1.9, 4.0]), st.integers(0, 4)),
+    max_size=40,
+)
+
+
+@given(steps_of_a_guest)
+def test_whatever_an_agent_said_before_it_fell_silent_its_domain_gets_what_one_without_an_agent_gets(steps):
+    spoke, never_spoke = DemandMemory(), DemandMemory()
+    for says, busy_cpus, allocation in steps:
+        demand, spoke = infer(says, busy_cpus, allocation, 4, spoke)
+        without_an_agent, never_spoke = infer(None, busy_cpus, allocation, 4, never_spoke)
+        assert says is not None or demand == without_an_agent
+
+
+@given(steps_of_a_guest)
+def test_a_look_that_is_left_out_at_a_sleeper_would_have_changed_nothing(steps):
+    memory = DemandMemory()
+    for says, busy_cpus, allocation in steps:
+        if sleeps_on(says, usage(busy_cpus), memory, LIMITS):
+            assert after_window(says, usage(busy_cpus), allocation, 4, memory, LIMITS) == memory
+            assert demand_now(says, 4, memory, LIMITS) == 0
+        memory = after_window(says, usage(busy_cpus), allocation, 4, memory, LIMITS)
+
+
+@pytest.mark.parametrize("says", [0, None])
+def test_an_idle_domain_becomes_a_sleeper(says):
+    memory = DemandMemory()
+    for _ in range(8):
+        memory = after_window(says, usage(0.02), 0, 4, memory, LIMITS)
+    assert sleeps_on(says, usage(0.02), memory, LIMITS)
+    assert not sleeps_on(says, usage(0.06), memory, LIMITS)
 
 
 @pytest.mark.parametrize("window_s", [0.0, -1.0])

@@ -57,9 +57,10 @@ class Says:
     demand: int
     points: list[Any] = field(default_factory=list)
     team: int = VCPUS
+    quiet: bool = False
 
     def __call__(self, world: World, name: str) -> None:
-        world.agents[name].says(self.demand, self.points, self.team)
+        world.agents[name].says(self.demand, self.points, self.team, self.quiet)
         world.agents[name].news()
 
 
@@ -100,14 +101,15 @@ class Online:
 
 @dataclass(frozen=True)
 class Flaps:
-    """Its demand comes and goes, each time with news."""
+    """Its demand comes and goes, each time with news. quiet: in between its agent says that it sends no more."""
 
     times: int
+    quiet: bool = False
 
     def __call__(self, world: World, name: str) -> None:
         async def flap() -> None:
             for number in range(self.times):
-                world.agents[name].says(VCPUS * (number % 2))
+                world.agents[name].says(VCPUS * (number % 2), quiet=self.quiet and number % 2 == 0)
                 world.agents[name].news()
                 await asyncio.sleep(0.03)
 
@@ -180,11 +182,11 @@ broken = st.sampled_from(
 )
 acts = st.one_of(
     st.builds(Says, st.integers(0, 4096), points, st.integers(0, 4096)),
-    st.builds(Says, st.just(VCPUS), points),
+    st.builds(Says, st.just(VCPUS), points, quiet=st.booleans()),
     st.builds(Computes, st.integers(0, VCPUS)),
     st.builds(Garbage, st.sampled_from(["report", "online", "acknowledged", "generation"]), broken, st.booleans()),
     st.builds(Online, st.lists(st.integers(0, 20), max_size=8, unique=True).map(tuple)),
-    st.builds(Flaps, st.integers(1, 30)),
+    st.builds(Flaps, st.integers(1, 30), st.booleans()),
     st.builds(Floods, st.integers(1, 100), st.booleans()),
     st.builds(Acknowledges, st.one_of(st.none(), st.integers(0, 50))),
     st.builds(FallsSilent, st.sampled_from([0.0, 0.7, 2.0, math.inf]), st.booleans()),
@@ -267,6 +269,22 @@ NEVER_PINNED = CallsFail(frozenset({"pin_vcpus"}), HypervisorError("no"), 0.0)
 
 def test_the_laws_hold_in_the_run_in_which_they_are_broken_below():
     run("equipartition", HARD, BUSY, NEVER_PINNED)
+
+
+def test_a_liar_that_says_quiet_gets_what_its_vcpus_show():
+    async def work(world: World) -> None:
+        assert await world.until(lambda: len(world.daemon.managed) == len(world.agents) == 2) >= 0
+        world.computes("first", VCPUS)
+        Says(VCPUS, [(8, 8.0, 0.1)], quiet=True)(world, "evil")
+        for _ in range(16):
+            await asyncio.sleep(world.daemon.config.period_ms / 1000)
+            assert world.domain("evil").inferred.demand == 0 and not world.held("evil")
+        Computes(VCPUS)(world, "evil")  # it says nothing new
+        assert await world.until(lambda: bool(world.held("evil"))) >= 0
+        Computes(0)(world, "evil")
+        assert await world.until(lambda: not world.held("evil")) >= 0
+
+    in_world(work, "evil", "first")
 
 
 @contextmanager

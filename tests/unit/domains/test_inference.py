@@ -203,6 +203,61 @@ def test_a_domain_that_vscaf_has_suspended_wants_what_it_wanted() -> None:
     assert watched.domain.inferred.demand == 3
 
 
+def fall_quiet(watched: Watched, demand: int) -> None:
+    """The agent has said that it sends no more until something changes. That was a minute ago."""
+    link = watched.domain.link
+    assert isinstance(link, AgentLink)
+    link.report = Report(sequence=0, online=list(range(CPUS)), demand=demand, busy=0.0, processes=[], quiet=True)
+    link.report_at_s = START_S - 60.0
+
+
+def look_on(watched: Watched, busy: float, periods: int) -> None:
+    """Looks once a period, without a new report."""
+    for _ in range(periods):
+        watched.now_s += PERIOD_S
+        times = {vcpu: used + busy * PERIOD_S / CPUS for vcpu, used in watched.domain.seen.vcpu_time_s.items()}
+        watched.domain.seen = replace(watched.domain.seen, vcpu_time_s=times)
+        infer(watched.domain, watched.now_s, watched.domains)
+
+
+def test_a_quiet_agent_answers_and_its_domain_is_judged_by_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AgentLink, "connected", True)
+    watched = Watched()
+    watched.look(demand=0, busy=0.01, periods=8)
+    fall_quiet(watched, 0)
+    watched.domain.process_reports()
+    assert watched.domain.transition is not None and watched.domain.transition.answers
+    assert watched.domain.silence_s() == 0.0 and watched.domain.agent_demand() is None
+    look_on(watched, 0.01, 8)
+    assert watched.domain.inferred.demand == 0
+    look_on(watched, 0.9, 1)  # of programs that never joined
+    assert watched.domain.inferred.demand == CPUS, "a resting domain without an agent could use all its vCPUs"
+    look_on(watched, 0.01, 5)
+    assert watched.domain.inferred.demand == 0
+    watched.look(demand=3, busy=0.01)
+    assert watched.domain.inferred.demand == 3, "it reports again"
+
+
+def test_a_claim_in_a_quiet_report_counts_for_nothing() -> None:
+    watched = Watched()
+    watched.claim(CPUS)
+    watched.look(demand=CPUS, busy=0.0, periods=4)
+    assert watched.domain.inferred.demand == CPUS
+    fall_quiet(watched, CPUS)
+    look_on(watched, 0.0, 1)
+    assert watched.domain.inferred.demand == 0
+
+
+def test_an_idle_domain_whose_agent_is_quiet_is_not_measured_anew_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    watched.look(demand=0, busy=0.01, periods=8)
+    fall_quiet(watched, 0)
+    look_on(watched, 0.01, 8)
+    monkeypatch.setattr("vscaf.domains.inference.after_window", None)
+    look_on(watched, 0.01, 8)
+    assert watched.domain.inferred.busy_cpus == pytest.approx(0.01)
+
+
 def test_a_domain_that_others_have_paused_wants_nothing() -> None:
     watched = Watched()
     watched.claim(CPUS)

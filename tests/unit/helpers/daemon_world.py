@@ -40,6 +40,7 @@ class Agent:
         self.condition = "connected"
         self.fault: Exception | None = None
         self.silent_s = 0.0
+        self.quiet = False
         self.received: list[messages.Allocate] = []
         self.on_received: Callable[[], None] = lambda: None
         self.online: tuple[int, ...] | None = tuple(range(VCPUS))
@@ -50,7 +51,15 @@ class Agent:
         """The agent has connected again."""
         self.generation = next(self._hellos)
 
-    def says(self, demand: int, points: Sequence[Point] = (), team: int = VCPUS, ipc: float | None = None) -> None:
+    def says(
+        self,
+        demand: int,
+        points: Sequence[Point] = (),
+        team: int = VCPUS,
+        ipc: float | None = None,
+        quiet: bool = False,
+    ) -> None:
+        self.quiet = quiet
         program = messages.ReportedProcess(
             pid=1, name="program", team=team, malleable="full", running=True, ipc=ipc,
             points=[messages.ReportedPoint(p=p, speedup=s, standard_error=e, samples=9) for p, s, e in points],

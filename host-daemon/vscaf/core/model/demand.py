@@ -52,22 +52,34 @@ class DemandThresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class DemandMemory:
-    """The knowledge of a domain's demand at the end of a window.
+class UseMemory:
+    """What the use of a domain says of its demand, whatever an agent reports, at the end of a window.
 
-    demand: the demand at that time. used: the demand that fits the use in that window if the agent reports idle; 0: the
-    use fits idle. unclaimed_s: CPU seconds beyond idle_use while the agent reported idle. unseen_s: for how long the
-    agent has reported busy and the host has seen no use. quiet_s, lower_s: without an agent, for how long there was no
-    use, or less than before. settled_s: what is left of DemandThresholds.settled_s.
+    demand: the demand. quiet_s, lower_s: for how long there was no use, or less than before. settled_s: what is left of
+    DemandThresholds.settled_s.
     """
 
     demand: int = 0
-    used: int = 0
-    unclaimed_s: float = 0.0
-    unseen_s: float = 0.0
     quiet_s: float = 0.0
     lower_s: float = 0.0
     settled_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemandMemory:
+    """The knowledge of a domain's demand at the end of a window.
+
+    use: what counts if no agent reports. It does not depend on reports, so a guest gains nothing by a report that is
+    followed by silence. claimed: the agent's report in that window; None: none. used: the demand that fits the use in
+    that window if the agent reports idle; 0: the use fits idle. unclaimed_s: CPU seconds beyond idle_use while the
+    agent reported idle. unseen_s: for how long the agent has reported busy and the host has seen no use.
+    """
+
+    use: UseMemory = UseMemory()
+    claimed: int | None = None
+    used: int = 0
+    unclaimed_s: float = 0.0
+    unseen_s: float = 0.0
 
 
 DEFAULTS = DemandThresholds()
@@ -76,7 +88,7 @@ DEFAULTS = DemandThresholds()
 def demand_now(agent: int | None, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds = DEFAULTS) -> int:
     """CPUs that the domain could use now, 0..vcpus. agent: its agent's reported demand, 0: idle, None: no agent."""
     if agent is None:
-        demand = memory.demand
+        demand = memory.use.demand
     elif agent <= 0:
         demand = memory.used
     else:
@@ -96,31 +108,37 @@ def after_window(  # noqa: PLR0917 (six facts, each of its own type)
 
     agent: as in demand_now. allocation: the CPUs that the domain has, 0: it rests.
     """
+    use = _after_use(usage, allocation, vcpus, memory.use, thresholds)
     if agent is None:
-        memory = _without_agent(usage, allocation, vcpus, memory, thresholds)
-    else:
-        unclaimed_s, used = memory.unclaimed_s if agent <= 0 else 0.0, 0
-        if usage.busy_cpus > (thresholds.contradiction if allocation > 0 else thresholds.contradiction_resting):
-            used = _used(usage.busy_cpus, allocation, vcpus, thresholds)
-        elif agent <= 0:
-            unclaimed_s += usage.cpu_seconds - thresholds.idle_use * usage.window_s
-            unclaimed_s = max(0.0, min(1.5 * thresholds.idle_use_burst_s, unclaimed_s))
-            used = int(unclaimed_s >= thresholds.idle_use_burst_s)
-        unseen_s = _unseen_s(usage, memory, thresholds) if agent > 0 else 0.0
-        memory = DemandMemory(used=used, unclaimed_s=unclaimed_s, unseen_s=unseen_s, demand=memory.demand)
-    return replace(memory, demand=demand_now(agent, vcpus, memory, thresholds))
+        return DemandMemory(use)
+    unclaimed_s, used = memory.unclaimed_s if agent <= 0 else 0.0, 0
+    if usage.busy_cpus > (thresholds.contradiction if allocation > 0 else thresholds.contradiction_resting):
+        used = _used(usage.busy_cpus, allocation, vcpus, thresholds)
+    elif agent <= 0:
+        unclaimed_s += usage.cpu_seconds - thresholds.idle_use * usage.window_s
+        unclaimed_s = max(0.0, min(1.5 * thresholds.idle_use_burst_s, unclaimed_s))
+        used = int(unclaimed_s >= thresholds.idle_use_burst_s)
+    unseen_s = _unseen_s(usage, memory, thresholds) if agent > 0 else 0.0
+    return DemandMemory(use, agent, used, unclaimed_s, unseen_s)
 
 
-def repeats_itself(agent: int, memory: DemandMemory) -> bool:
-    """Whether the agent reports what was believed at the end of the last window, and nothing contradicted it."""
-    if agent != memory.demand or memory.unseen_s or memory.quiet_s or memory.lower_s or memory.settled_s:
+def repeats_itself(agent: int | None, memory: DemandMemory) -> bool:
+    """Whether the agent reports the same as at the end of the last window, and nothing contradicted it."""
+    if agent != memory.claimed or memory.unseen_s:
         return False
-    return agent > 0 or not (memory.used or memory.unclaimed_s)
+    return agent is None or agent > 0 or not (memory.used or memory.unclaimed_s)
 
 
-def sleeps_on(agent: int, usage: HostUsage, memory: DemandMemory, thresholds: DemandThresholds = DEFAULTS) -> bool:
-    """Whether the agent reported idle, reports idle again, and the use fits: after_window would change nothing."""
-    return agent <= 0 and repeats_itself(agent, memory) and usage.busy_cpus <= thresholds.threshold_off
+def sleeps_on(
+    agent: int | None, usage: HostUsage, memory: DemandMemory, thresholds: DemandThresholds = DEFAULTS
+) -> bool:
+    """Whether the domain is idle, was idle, and the use fits: after_window would change nothing."""
+    return (
+        (agent is None or agent <= 0)
+        and usage.busy_cpus < thresholds.threshold_off
+        and memory.use.quiet_s >= thresholds.quiet_s
+        and repeats_itself(agent, memory)
+    )
 
 
 def _unseen_s(usage: HostUsage, memory: DemandMemory, thresholds: DemandThresholds) -> float:
@@ -132,29 +150,28 @@ def _unseen_s(usage: HostUsage, memory: DemandMemory, thresholds: DemandThreshol
     return unseen_s if unseen_s < thresholds.disbelief_s + thresholds.retry_s else 0.0
 
 
-def _without_agent(
-    usage: HostUsage, allocation: int, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds
-) -> DemandMemory:
+def _after_use(
+    usage: HostUsage, allocation: int, vcpus: int, memory: UseMemory, thresholds: DemandThresholds
+) -> UseMemory:
     busy_cpus, window_s = usage.busy_cpus, usage.window_s
-    memory = replace(memory, used=0, unclaimed_s=0.0, unseen_s=0.0)
     if busy_cpus > thresholds.threshold_on:
         settled_s = max(0.0, memory.settled_s - window_s)
         demand = _used(busy_cpus, allocation, vcpus, thresholds)
         if allocation > 0 and settled_s > 0 and busy_cpus <= memory.demand + thresholds.threshold_off:
             demand = min(demand, memory.demand)
         if demand >= memory.demand:
-            return DemandMemory(demand, settled_s=settled_s)
+            return UseMemory(demand, settled_s=settled_s)
         # Less use than before may be a serial phase between two parallel ones. So it counts only if it lasts.
         lower_s = memory.lower_s + window_s
         if lower_s < thresholds.quiet_s:
-            return DemandMemory(memory.demand, lower_s=lower_s, settled_s=settled_s)
-        return DemandMemory(demand, settled_s=thresholds.settled_s)
+            return UseMemory(memory.demand, lower_s=lower_s, settled_s=settled_s)
+        return UseMemory(demand, settled_s=thresholds.settled_s)
     if busy_cpus >= thresholds.threshold_off:
         return replace(memory, quiet_s=0.0)
     quiet_s = memory.quiet_s + window_s
     if quiet_s < thresholds.quiet_s:
         return replace(memory, quiet_s=quiet_s)
-    return DemandMemory(quiet_s=thresholds.quiet_s)
+    return UseMemory(quiet_s=thresholds.quiet_s)
 
 
 def _used(busy_cpus: float, allocation: int, vcpus: int, thresholds: DemandThresholds) -> int:

@@ -77,6 +77,7 @@ class GuestLink:
         self.connected = True
         self.generation = 1
         self.bad_lines = 0
+        self.quiet = False
         self.fault: Exception | None = None
         self.acknowledged: int | None = None
         self.condition = CONNECTED
