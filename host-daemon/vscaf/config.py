@@ -35,7 +35,7 @@ class DomainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class PolicyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which policy decides, and its options, which are passed to it unchanged."""
 
-    name: str = "max-speedup"
+    name: str = "max-speedup-fitted"
     options: dict[str, Any] = {}
 
 
@@ -182,13 +182,13 @@ unplug = true                     # unplug vCPUs that were unused for long; only
 unplug_after_s = 600              # how long they must be unused
 
 [policy]
-name = "max-speedup"              # or another of `vscaf policy list`
-options = {}                      # static: options.allocations = { NAME = CPUS }
+name = "max-speedup-fitted"       # or another of `vscaf policy list`
+options = {}                      # for example {most_of_equal = 2} or, for static, {allocations = {NAME = CPUS}}
 
 [domains.NAME]                    # a table for each domain; its metadata override all keys except `managed`
 minimum = 1                       # the fewest pCPUs it has while it computes
 maximum = 4                       # the most pCPUs it ever has; unset: its own vCPU maximum
-weight = 1.0                      # how much its speedup counts
+weight = 1.0                      # how much its speedup counts; some policies ignore it: check-config tells
 priority = 0                      # -1000 to 1000: higher ones keep own pCPUs if more compute than there are chunks
 rest = "keep"                     # overrides the rest above; unset: that one
 managed = true                    # false: never touched, whatever its metadata say

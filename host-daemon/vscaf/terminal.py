@@ -6,6 +6,6 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
-def one_line(error: Exception) -> str:
-    """The error's message on one line, even if a library or a name put line ends into it."""
-    return printable(" ".join(str(error).split()))
+def one_line(message: Exception | str) -> str:
+    """The message on one line, even if a library or a name put line ends into it."""
+    return printable(" ".join(str(message).split()))

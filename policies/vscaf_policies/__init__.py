@@ -12,6 +12,7 @@ from vscaf_policies.state import (
     PoolState,
     SpeedupPoint,
     exploring,
+    ignoring_weights,
     refuse_unknown_options,
 )
 
@@ -26,6 +27,7 @@ __all__ = [
     "bounded_partition",
     "competes",
     "exploring",
+    "ignoring_weights",
     "integer_partition",
     "largest",
     "load_policy",

@@ -1,14 +1,13 @@
 """The bounds of a domain, in whole chunks, and a partition of the pool within them."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
 from vscaf_policies.intpart import integer_partition, partition_chunks
-from vscaf_policies.state import DomainState, Options, PolicyError, PoolState
+from vscaf_policies.state import DomainState, Options, PolicyError, PoolState, SomePolicy
 
 MOST_OF_EQUAL = "most_of_equal"
-"""Option of policies that use the speedup that guests report: see limited_claims."""
+"""Option of policies that use the speedup that guests report: see claim_limits."""
 
 
 def competes(domain: DomainState) -> bool:
@@ -60,24 +59,44 @@ def bounded_partition(pool: PoolState, shares: Mapping[str, float]) -> dict[str,
     return allocations
 
 
-def limited_claims(pool: PoolState, policy: str, options: Options) -> PoolState:
-    """The pool with lower maxima: no domain can get more than options["most_of_equal"] times the equal share.
+def most_of_equal(policy: str, options: Options, default: float = 0.0) -> float:
+    """options["most_of_equal"], else the default. 0: no limit. PolicyError if it is neither 0 nor at least 1."""
+    most = options.get(MOST_OF_EQUAL, default)
+    if isinstance(most, bool) or not isinstance(most, int | float) or not (most == 0 or 1.0 <= most < math.inf):
+        raise PolicyError(
+            f"policy {policy}: option {MOST_OF_EQUAL} is {most!r}: give a number of at least 1, or 0 for no limit"
+        )
+    return float(most)
+
+
+def limiting_claims(most: float) -> Callable[[SomePolicy], SomePolicy]:
+    """Decorator: *most* is the default of the policy's option, which exploring must know too.
+
+    It sets the attribute `most_of_equal`, which vscaf reads.
+    """
+
+    def limited(policy: SomePolicy) -> SomePolicy:
+        policy.most_of_equal = most  # type: ignore[attr-defined]  # as in state.exploring
+        return policy
+
+    return limited
+
+
+def claim_limits(pool: PoolState, most: float, *, by_weight: bool = True) -> dict[str, int]:
+    """The most CPUs of each competing domain: `most` times its equal share. Empty: there is no limit (most is 0).
 
     The host cannot tell a guest that computes from one that only keeps its CPUs busy. If guests are not trusted to
     report true figures, this limits what a lie brings. An honest domain that deserves more loses by it. The equal share
-    is that of equipartition, which gives CPUs that some domains cannot use to the others. Without the option, the pool
-    is returned unchanged. Raises PolicyError if the option is not a number of at least 1.
+    is that of equipartition, which gives CPUs that some domains cannot use to the others. by_weight: a domain whose
+    share by the users' weights is larger has its limit from that share, because weights are no claim of the guest.
     """
-    most = options.get(MOST_OF_EQUAL)
-    if most is None:
-        return pool
-    if isinstance(most, bool) or not isinstance(most, int | float) or not 1.0 <= most < math.inf:
-        raise PolicyError(f"policy {policy}: option {MOST_OF_EQUAL} is {most!r}: give a number of at least 1")
-    equal = bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
-
-    def limited(domain: DomainState) -> DomainState:
-        share = equal[domain.name]
-        claimed = max(share, int(min(most * share, pool.cpus)) // pool.chunk * pool.chunk)
-        return replace(domain, maximum=min(domain.maximum, claimed)) if share else domain
-
-    return replace(pool, domains=tuple(map(limited, pool.domains)))
+    if most == 0:
+        return {}
+    shares = bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
+    if by_weight and len({domain.weight for domain in pool.domains}) > 1:
+        weighted = bounded_partition(pool, {domain.name: domain.weight for domain in pool.domains})
+        shares = {name: max(share, weighted[name]) for name, share in shares.items()}
+    chunk, cpus = pool.chunk, pool.cpus
+    return {
+        name: max(share, int(min(most * share, cpus)) // chunk * chunk) for name, share in shares.items() if share > 0
+    }

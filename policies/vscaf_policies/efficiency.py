@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vscaf_policies.by_worth import number_option, split_by_worth
-from vscaf_policies.estimates import worth
-from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
+from vscaf_policies.estimates import Numbers, expected
+from vscaf_policies.state import Options, PoolState, refuse_unknown_options
 
 THRESHOLD = 0.25
 """Speedup per CPU."""
@@ -33,12 +33,7 @@ def efficiency(pool: PoolState, options: Options) -> dict[str, int]:
     refuse_unknown_options("efficiency", options, frozenset({"threshold"}))
     threshold = number_option("efficiency", options, "threshold", THRESHOLD, MOST_THRESHOLD)
 
-    def surplus(domain: DomainState, chunks: int) -> NDArray[np.float64] | None:
-        known = worth(domain, pool)
-        if known is None:
-            return None
-        cpus = pool.chunk * np.arange(1, chunks + 1)
-        net: NDArray[np.float64] = domain.weight * (known.expected[:chunks] - threshold * cpus)
-        return net
+    def surplus(speedups: Numbers, chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
+        return weights * (speedups - threshold * (pool.chunk * chunks))
 
-    return split_by_worth(pool, surplus, lend_to_unknown=False)
+    return split_by_worth(pool, lambda one, chunks: expected(one, pool, chunks), surplus, lend_to_unknown=False)

@@ -1,9 +1,10 @@
 """Equal shares, however well the domains use them."""
 
 from vscaf_policies.bounds import bounded_partition
-from vscaf_policies.state import Options, PoolState, refuse_unknown_options
+from vscaf_policies.state import Options, PoolState, ignoring_weights, refuse_unknown_options
 
 
+@ignoring_weights
 def equipartition(pool: PoolState, options: Options) -> dict[str, int]:
     """The same number of CPUs for each domain that competes (Creech 2015, eq. 4.1), within the bounds.
 

@@ -63,7 +63,7 @@ class Remembered:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._answers: OrderedDict[Hashable, Worth] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[Worth, object]] = OrderedDict()
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -72,19 +72,23 @@ class Remembered:
     def get(self, asked: Hashable) -> Worth | None:
         """The remembered answer, or None."""
         known = self._answers.get(asked)
-        if known is not None:
-            self._answers.move_to_end(asked)
-        return known
+        if known is None:
+            return None
+        self._answers.move_to_end(asked)
+        return known[0]
 
-    def keep(self, asked: Hashable, answer: Worth) -> Worth:
-        """Remembers the answer, forgets those not used for the longest time, and returns the answer."""
+    def keep(self, asked: Hashable, answer: Worth, about: object = None) -> Worth:
+        """Remembers the answer, forgets those not used for the longest time, and returns the answer.
+
+        about: an object that lives as long as the answer is remembered, so that its id can be a part of `asked`.
+        """
         for numbers in (answer.expected, answer.cautious, answer.error, answer.distance):
             numbers.flags.writeable = False
         former = self._answers.pop(asked, None)
-        self.size_bytes += answer.size_bytes - (former.size_bytes if former is not None else 0)
-        self._answers[asked] = answer
+        self.size_bytes += answer.size_bytes - (former[0].size_bytes if former is not None else 0)
+        self._answers[asked] = answer, about
         while self.size_bytes > self._most_bytes and len(self._answers) > 1:
-            _, gone = self._answers.popitem(last=False)
+            _, (gone, _) = self._answers.popitem(last=False)
             self.size_bytes -= gone.size_bytes
         return answer
 
@@ -102,23 +106,31 @@ def worth(domain: DomainState, pool: PoolState) -> Worth | None:
         return None
     most = min(limits(domain, pool.chunk)[1], pool.cpus // pool.chunk * pool.chunk)
     most = 1 << (max(most, pool.chunk) - 1).bit_length()  # so that a small change of demand needs no new curve
-    if domain.points:
-        asked: Hashable = (domain.points, pool.chunk, most)
+    points = domain.points
+    if points:
+        # By id, because a hash of the points takes longer than all else here. Equal points give an equal answer anyway.
+        asked: Hashable = (id(points), pool.chunk, most)
         known = _remembered.get(asked)
         if known is not None:
             return known
-        known = _fitted(domain.points, pool.chunk, most)
+        known = _fitted(points, pool.chunk, most)
         if known is not None and _finite(known):
-            return _remembered.keep(asked, known)
+            return _remembered.keep(asked, known, points)
     weight = domain.scaf_weight
     if weight is None or not math.isfinite(weight) or weight <= 0:
         return None
-    asked = (weight, pool.chunk, most)
+    asked = ("C", weight, pool.chunk, most)
     known = _remembered.get(asked)
     if known is not None:
         return known
     known = _logarithmic(weight, pool.chunk, most)
     return _remembered.keep(asked, known) if _finite(known) else None
+
+
+def expected(domain: DomainState, pool: PoolState, chunks: int) -> Numbers | None:
+    """The expected speedup on 1, 2, ... chunks, at most *chunks*; None: not known."""
+    known = worth(domain, pool)
+    return None if known is None else known.expected[:chunks]
 
 
 def _finite(worth: Worth) -> bool:

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vscaf_policies.by_worth import number_option, split_by_worth
-from vscaf_policies.estimates import worth
-from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
+from vscaf_policies.estimates import Numbers, expected
+from vscaf_policies.state import Options, PoolState, refuse_unknown_options
 
 MOST_ALPHA = 4.0
 """Above this the answer hardly changes, and gains of the domains with most speedup are below floating-point noise."""
@@ -38,13 +38,10 @@ def fair(pool: PoolState, options: Options) -> dict[str, int]:
     refuse_unknown_options("fair", options, frozenset({"alpha"}))
     alpha = number_option("fair", options, "alpha", 1.0, MOST_ALPHA)
 
-    def welfare(domain: DomainState, chunks: int) -> NDArray[np.float64] | None:
-        known = worth(domain, pool)
-        if known is None:
-            return None
-        utility: NDArray[np.float64] = np.log(np.maximum(known.expected[:chunks], _LEAST_SPEEDUP))
+    def welfare(speedups: Numbers, _chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
+        utility: Numbers = np.log(np.maximum(speedups, _LEAST_SPEEDUP))
         if alpha != 1:  # (S^(1 - alpha) - 1) / (1 - alpha) differs by a constant only, and is exact near alpha = 1
             utility = np.expm1((1 - alpha) * utility) / (1 - alpha)
-        return domain.weight * utility
+        return weights * utility
 
-    return split_by_worth(pool, welfare)
+    return split_by_worth(pool, lambda one, chunks: expected(one, pool, chunks), welfare)

@@ -5,13 +5,22 @@ from collections.abc import Sequence
 
 from vscaf_policies.bounds import competes, largest, smallest
 from vscaf_policies.intpart import integer_partition
-from vscaf_policies.state import Answer, DomainState, Options, PolicyError, PoolState, refuse_unknown_options
+from vscaf_policies.state import (
+    Answer,
+    DomainState,
+    Options,
+    PolicyError,
+    PoolState,
+    ignoring_weights,
+    refuse_unknown_options,
+)
 
 SLICE_S = 2.0
 LEAST_SLICE_S = 0.1
 """A suspend and a resume take some milliseconds each, which is too much for a shorter slice."""
 
 
+@ignoring_weights
 def gang(pool: PoolState, options: Options) -> Answer:
     """Coarse time slices (gang scheduling, Ousterhout 1982; compared in Creech 2015, section 2.2.4
     and Table 4.3).

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vscaf_policies.by_worth import split_by_worth
-from vscaf_policies.state import DomainState, Options, PolicyError, PoolState, refuse_unknown_options
+from vscaf_policies.state import DomainState, Options, PolicyError, PoolState, ignoring_weights, refuse_unknown_options
 
 MOST_NAMES = 5
 """The most domains that the refusal names."""
@@ -15,6 +15,7 @@ LEAST_CPUS = 4
 """The CPUs that the thesis leaves to the program with fewer instructions per cycle."""
 
 
+@ignoring_weights
 def max_ipc(pool: PoolState, options: Options) -> dict[str, int]:
     """The largest sum of IPC over all CPUs (Creech 2015, section 4.3.3). Only for comparison.
 
@@ -49,7 +50,7 @@ def max_ipc(pool: PoolState, options: Options) -> dict[str, int]:
         total: NDArray[np.float64] = ipc * pool.chunk * np.arange(1.0, chunks + 1)
         return total
 
-    return split_by_worth(pool, instructions_per_cycle, least_cpus)
+    return split_by_worth(pool, instructions_per_cycle, least_cpus=least_cpus)
 
 
 def _ipc(domain: DomainState) -> float | None:

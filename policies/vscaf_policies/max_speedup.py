@@ -1,20 +1,27 @@
 """SCAF's policy: the largest sum of speedups under the model S(p) = 1 + C ln p."""
 
 import math
+from dataclasses import replace
 
-from vscaf_policies.bounds import MOST_OF_EQUAL, bounded_partition, limited_claims
-from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
+from vscaf_policies.bounds import MOST_OF_EQUAL, bounded_partition, claim_limits, most_of_equal
+from vscaf_policies.state import DomainState, Options, PoolState, ignoring_weights, refuse_unknown_options
 
 
+@ignoring_weights
 def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
     """p_i = N C_i / sum C (Creech 2015, eq. 4.9), within the bounds.
 
     A newcomer and a domain whose C is not known get the equal share N / k; the others split the remainder by C. If no
     C is known, this is equipartition. The user's weights do not count, as in SCAF. Option `most_of_equal`: how
-    many times the equal share a domain can get, at least 1; without it there is no limit (see bounds.limited_claims).
+    many times the equal share a domain can get, at least 1; 0 (default): no limit (see bounds.claim_limits).
     """
     refuse_unknown_options("max-speedup", options, frozenset({MOST_OF_EQUAL}))
-    return bounded_partition(limited_claims(pool, "max-speedup", options), exact_shares(pool))
+    most, shares = most_of_equal("max-speedup", options), exact_shares(pool)
+    if most > 0:
+        limits = claim_limits(pool, most, by_weight=False)
+        domains = [replace(one, maximum=min(one.maximum, limits.get(one.name, one.maximum))) for one in pool.domains]
+        pool = replace(pool, domains=tuple(domains))
+    return bounded_partition(pool, shares)
 
 
 def exact_shares(pool: PoolState) -> dict[str, float]:

@@ -101,10 +101,10 @@ class _Curves:
             if len(curve) == 0:
                 raise ValueError(f"curve {part} is empty: say at least what one chunk is worth")
             first = min(least, len(curve)) - 1  # a curve that ends below the minimum is flat from there on
-            rows.append(np.asarray(curve[first : max(first + 1, min(largest, least + free))], dtype=np.float64))
-        self.lengths = np.array([row.size for row in rows])
+            rows.append(curve[first : max(first + 1, min(largest, least + free))])
+        self.lengths = np.array([len(row) for row in rows])
         self.starts = np.cumsum(self.lengths) - self.lengths
-        self.values = np.concatenate(rows)
+        self.values = np.concatenate(rows, dtype=np.float64)
         self.owner = np.repeat(np.arange(len(rows)), self.lengths)
         if not np.isfinite(self.values).all():
             part = self.owner[np.flatnonzero(~np.isfinite(self.values))[0]]

@@ -114,6 +114,15 @@ def exploring(policy: SomePolicy) -> SomePolicy:
     return policy
 
 
+def ignoring_weights(policy: SomePolicy) -> SomePolicy:
+    """Decorator: the users' weights do not change what the policy answers, so vscaf warns a user who sets one.
+
+    It sets the attribute `ignores_weights`, which vscaf reads.
+    """
+    policy.ignores_weights = True  # type: ignore[attr-defined]  # as in exploring
+    return policy
+
+
 def refuse_unknown_options(policy: str, options: Options, known: frozenset[str] = frozenset()) -> None:
     """Raise PolicyError if options has a key outside known."""
     unknown = sorted(set(options) - known)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from vscaf_policies.state import Options, PolicyError, PoolState, refuse_unknown_options
+from vscaf_policies.state import Options, PolicyError, PoolState, ignoring_weights, refuse_unknown_options
 
 
+@ignoring_weights
 def static(pool: PoolState, options: Options) -> dict[str, int]:
     """The allocations of the option `allocations` ({domain: CPUs}); a domain that it does not name keeps what it has.
 

@@ -79,17 +79,19 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
 def check_config(file: Path) -> None:
     """Check whether the daemon would accept the configuration FILE (default: VSCAF_CONFIG, else /etc/vscaf/vscaf.toml).
 
-    This checks keys, values, groups and the policy with its options. It does not ask libvirt: only the daemon checks at
-    its start whether the pool's CPUs and the domains exist.
+    This checks keys, values, groups and the policy with its options, and warns of weights that the policy ignores. It
+    does not ask libvirt: only the daemon checks at its start whether the pool's CPUs and the domains exist.
     """
     from vscaf.daemon.main import check_host  # noqa: PLC0415  (as above)
 
     try:
         config = load_config(file)
-        check_host(config)
+        warning = check_host(config)
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
+    if warning:
+        click.echo(f"vscaf: warning: {one_line(warning)}", err=True)
     named = ", ".join(sorted(config.domains)) or "none by name"
     also = ", and those marked by their metadata" if config.metadata else ""
     click.echo(f"{file}: good: pool {config.pool}, policy {config.policy.name}, domains: {named}{also}")

@@ -47,18 +47,18 @@ def _domains(state: Mapping[str, Any]) -> Table:
             f"{domain['vcpus']}/{domain['vcpus_maximum']}",
             domain["agent"],
             "" if weight is None else f"{weight:.2f}",
-            _rules(domain.get("rules")),
+            _rules(domain.get("rules"), state.get("weights_count", True)),
         )
     return rows
 
 
-def _rules(rules: Mapping[str, Any] | None) -> str:
+def _rules(rules: Mapping[str, Any] | None, weights_count: bool) -> str:
     """The bounds in pCPUs, and the rules that differ from the defaults."""
     if rules is None:
         return ""
     parts = [f"{rules['minimum'] or 1}-{rules['maximum'] or ''}"]
     if rules["weight"] not in (None, 1.0):
-        parts.append(f"weight {rules['weight']:g}")
+        parts.append(f"weight {rules['weight']:g}" + ("" if weights_count else ", ignored"))
     if rules["priority"]:
         parts.append(f"priority {rules['priority']}")
     if rules["rest"]:

@@ -146,17 +146,18 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     `configured_at`: when the configuration in use was taken over, in UTC: when the daemon started, or at a reload.
     `managing`: false while the policy changes nothing, null before the first decision. `unknown`: libvirt does not
-    answer, so the values of all domains are old. `violations`: laws that the present partition breaks; there should be
-    none. `exploring`: the domains whose allocation is varied on purpose now, to learn their speedup.
-    `exploration_cost`: the share of the predicted sum of speedups that exploration has cost on average under the
-    present policy. `exploration_lost_s`: the same cost in seconds of the whole sum. `transition_s`: the mean duration
-    of a domain's transition to a new partition.
+    answer, so the values of all domains are old. `weights_count`: false if the policy ignores the domains' weights.
+    `violations`: laws that the present partition breaks; there should be none. `exploring`: the domains whose
+    allocation is varied on purpose now, to learn their speedup. `exploration_cost`: the share of the predicted sum of
+    speedups that exploration has cost on average under the present policy. `exploration_lost_s`: the same cost in
+    seconds of the whole sum. `transition_s`: the mean duration of a domain's transition to a new partition.
     """
 
     configured_at: str
     policy: str
     policy_options: dict[str, Any]
     policy_previous: str | None
+    weights_count: bool
     pool: str
     reserve: str
     managing: bool | None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from vscaf_policies import DomainState, Policy, PoolState, SpeedupPoint
-from vscaf_policies.bounds import limited_claims
+from vscaf_policies.bounds import most_of_equal
 from vscaf_policies.equipartition import equipartition
 
 from vscaf.core.decide.damping import Damping, learns, with_allocations
@@ -99,9 +99,9 @@ class Decider:
         if self._settings is None or not learns(policy):
             return decision, self._memory
         before = self._memory.varied
-        settings = replace(self._settings, transition_s=self.transition_s)
-        decided = with_allocations(limited_claims(base, "that explores", options), decision.allocations)
-        exploration = explore(decided, decision, self._memory, settings)
+        most = most_of_equal("that explores", options, getattr(policy, "most_of_equal", 0.0))
+        settings = replace(self._settings, transition_s=self.transition_s, most_of_equal=most)
+        exploration = explore(with_allocations(base, decision.allocations), decision, self._memory, settings)
         now = exploration.allocations
         reasons = {**decision.reasons, **exploration.reasons}
         for name, cpus in before.items():  # these change from a varied size, not from the decided one

@@ -38,7 +38,7 @@ from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import Journal
 from vscaf.policy.input import shown_pool
-from vscaf.policy.loading import chosen_policy
+from vscaf.policy.loading import chosen_policy, counts_weights
 from vscaf.values import DomainKey, HostCpus
 
 log = logging.getLogger(__name__)
@@ -130,6 +130,11 @@ class Daemon:
     def policy_previous(self) -> str | None:
         """The name of the policy that a rollback goes back to; None: there is none."""
         return self.former_policy.name if self.former_policy is not None else None
+
+    @property
+    def weights_count(self) -> bool:
+        """Whether the policy in use uses the domains' weights."""
+        return counts_weights(self._policy)
 
     @property
     def pool_cpus(self) -> frozenset[int]:

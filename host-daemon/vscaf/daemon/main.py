@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import signal
 from pathlib import Path
 
@@ -21,9 +22,11 @@ from vscaf.errors import VscafError
 from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
-from vscaf.policy.loading import chosen_policy
+from vscaf.policy.loading import chosen_policy, ignored_weights
 from vscaf.recovery.guard_keeper import GuardKeeper, feed_watchdog
 from vscaf.values import DomainKey
+
+log = logging.getLogger(__name__)
 
 
 async def serve(config: Config, config_file: Path) -> int:
@@ -48,7 +51,9 @@ async def serve(config: Config, config_file: Path) -> int:
         host = LibvirtHost(config.uri, config.call_timeout_ms / 1000, changed, tuned)
         closing.push_async_callback(host.close)
         # All checks that may fail come before the first write.
-        check_host(config)
+        warning = check_host(config)
+        if warning:
+            log.warning("%s", warning)
         metrics = MetricsServer(config.metrics_address) if config.metrics_address is not None else None
         if metrics is not None:
             closing.push_async_callback(metrics.stop)
@@ -99,8 +104,8 @@ async def _reload(control: ControlServer) -> None:
         await control.reload()
 
 
-def check_host(config: Config) -> None:
-    """UsageError if *config* names groups or a policy that this host does not have."""
+def check_host(config: Config) -> str:
+    """A warning about what has no effect, or "". UsageError if the host lacks the groups or the policy of *config*."""
     group_id("control_read_group", config.control_read_group)
     group_id("control_write_group", config.control_write_group)
-    chosen_policy(config.policy, PoolState(len(config.pool_cpus), 1, 0.0, ()))
+    return ignored_weights(config, chosen_policy(config.policy, PoolState(len(config.pool_cpus), 1, 0.0, ())))

@@ -23,6 +23,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
         policy=daemon.policy_name,
         policy_options=dict(daemon.policy_options),
         policy_previous=daemon.policy_previous,
+        weights_count=daemon.weights_count,
         pool=format_cpu_list(daemon.pool_cpus),
         reserve=format_cpu_list(daemon.reserve),
         managing=daemon.decision.managed if daemon.decision is not None else None,

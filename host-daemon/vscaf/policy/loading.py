@@ -3,7 +3,7 @@
 from vscaf_policies import Policy, PolicyError, PoolState
 from vscaf_policies.registry import load_policy
 
-from vscaf.config import PolicyConfig
+from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide.decision import decide
 from vscaf.errors import UsageError
 
@@ -33,3 +33,20 @@ def tried_policy(policy: Policy, chosen: PolicyConfig, pool: PoolState) -> Polic
     except Exception as error:  # policies are other people's code: they may raise anything
         raise UsageError(f"policy {chosen.name} failed on the present pool: {error!r}: correct it first") from error
     return policy
+
+
+def counts_weights(policy: Policy) -> bool:
+    """Whether the domains' weights may change what the policy answers. It declares if not: `ignores_weights`."""
+    return not getattr(policy, "ignores_weights", False)
+
+
+def ignored_weights(config: Config, policy: Policy) -> str:
+    """A warning if the configuration sets weights that *policy* ignores, else ""."""
+    weighted = [name for name, domain in sorted(config.domains.items()) if domain.weight != 1.0]
+    if not weighted or counts_weights(policy):
+        return ""
+    return (
+        f"weight of {', '.join(weighted)}: policy {config.policy.name} ignores weights; they only decide which domains "
+        "share the last pCPUs if more compute than there are chunks: remove them, or use another policy, such as "
+        f"{PolicyConfig().name}"
+    )

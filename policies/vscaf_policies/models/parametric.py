@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from vscaf_policies.models.logarithmic import LEAST_WEIGHT, log_weight
-from vscaf_policies.models.points import Array, Data, UsablePoint
+from vscaf_policies.models.points import TABLED, Array, Data, UsablePoint
 
 _STEPS = 16
 _DIFFERENCE = 1e-5
@@ -152,15 +152,29 @@ def _whole_prior(name: str) -> Array:
     return FAMILIES[name].log_prior(_whole_range(FAMILIES[name].cells)[0])
 
 
+@lru_cache(maxsize=8)
+def _whole_parameters(name: str) -> Array:
+    """The parameters of each cell of the family's whole range."""
+    return FAMILIES[name].natural(_whole_range(FAMILIES[name].cells)[0])
+
+
+@lru_cache(maxsize=24)
 def _whole_curves(name: str, sizes: bytes) -> Array:
     """ln S at the sizes (float64, as bytes), a row for each cell of the family's whole range."""
-    unit, _ = _whole_range(FAMILIES[name].cells)
-    return FAMILIES[name].curves(FAMILIES[name].natural(unit), np.frombuffer(sizes))
+    return FAMILIES[name].curves(_whole_parameters(name), np.frombuffer(sizes))
 
 
-# Programs are measured at the same sizes again and again, and all curves are evaluated for a few values of `most`.
-_curves_at_points = lru_cache(maxsize=64)(_whole_curves)
-_curves_at_question = lru_cache(maxsize=24)(_whole_curves)
+@lru_cache(maxsize=8)
+def _tabled_curves(name: str) -> Array:
+    """ln S at 1, 2, ..., TABLED, as _whole_curves, at the same floating-point sizes as those of Data."""
+    return FAMILIES[name].curves(_whole_parameters(name), np.exp(np.log(np.arange(1.0, TABLED + 1.0))))
+
+
+def _curves_at_points(name: str, data: Data) -> Array:
+    """ln S at the sizes of the data, a row for each cell of the family's whole range."""
+    if data.columns is None:
+        return FAMILIES[name].curves(_whole_parameters(name), np.exp(data.x))
+    return _tabled_curves(name).take(data.columns, axis=1)
 
 
 def fit_family(name: str, data: Data, cpus: Array) -> Fit:
@@ -168,7 +182,7 @@ def fit_family(name: str, data: Data, cpus: Array) -> Fit:
     family = FAMILIES[name]
     unit, log_volume = _whole_range(family.cells)
     sizes = np.exp(data.x)
-    log_density = _log_likelihood(_curves_at_points(name, sizes.tobytes()), data) + _whole_prior(name)
+    log_density = _log_likelihood(_curves_at_points(name, data), data) + _whole_prior(name)
     best = log_density.argmax()
     probability = np.exp(log_density - log_density[best])
     narrow = _too_narrow(probability.reshape(family.cells))
@@ -182,8 +196,11 @@ def fit_family(name: str, data: Data, cpus: Array) -> Fit:
 
     kept = np.flatnonzero(probability >= _LEAST_PROBABILITY)
     probability = probability[kept] / probability[kept].sum()
-    parameters = family.natural(unit[kept])
-    curves = family.curves(parameters, cpus) if narrow else _curves_at_question(name, cpus.tobytes())[kept]
+    if narrow:
+        parameters = family.natural(unit[kept])
+        curves = family.curves(parameters, cpus)
+    else:
+        parameters, curves = _whole_parameters(name)[kept], _whole_curves(name, cpus.tobytes())[kept]
     mean = probability @ curves
     curves -= mean
     curves *= curves
@@ -230,20 +247,21 @@ def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array
     Derivatives are numerical differences, because Downey's formula has kinks. The precision includes that of the even
     prior, 12 in each direction, so that it is not 0 for a parameter about which the points tell nothing.
     """
-    dimensions = len(start)
-    identity = np.eye(dimensions)
-    parameters = kept = start
+    identity = np.eye(len(start))
+    parameters = kept = start.tolist()  # for one and two numbers, lists are faster than arrays
     best, damping = math.inf, 1e-2
     normal, slopes = identity, start
     for _ in range(_STEPS):
-        shift = np.where(parameters > 0.5, -_DIFFERENCE, _DIFFERENCE)
-        around = np.concatenate([parameters[None], parameters + identity * shift])
-        misfits = (family.curves(family.natural(around), sizes) - data.y) / data.error
+        shift = [-_DIFFERENCE if one > 0.5 else _DIFFERENCE for one in parameters]
+        around = [parameters, *([*parameters] for _ in parameters)]
+        for number, step in enumerate(shift):
+            around[number + 1][number] += step
+        misfits = (family.curves(family.natural(np.array(around)), sizes) - data.y) / data.error
         chi_squared = float(misfits[0] @ misfits[0])
         gained = best - chi_squared
         if gained > 0.0:
             kept, best, damping = parameters, chi_squared, damping * 0.1
-            slope = (misfits[1:] - misfits[0]) / shift[:, None]
+            slope = (misfits[1:] - misfits[0]) / np.array(shift)[:, None]
             normal, slopes = slope @ slope.T, slope @ misfits[0]
             if gained < 1e-2:
                 break
@@ -251,8 +269,10 @@ def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array
             damping *= 20.0
             if damping > 1e4:
                 break
-        parameters = np.minimum(np.maximum(kept - _solved(normal, slopes, damping), 0.0), 1.0)
-    return kept, normal + 12.0 * identity
+        parameters = [
+            min(max(one - less, 0.0), 1.0) for one, less in zip(kept, _solved(normal, slopes, damping), strict=True)
+        ]
+    return np.array(kept), normal + 12.0 * identity
 
 
 def _root_of_inverse(precision: Array) -> Array:
@@ -265,16 +285,16 @@ def _root_of_inverse(precision: Array) -> Array:
     return np.array([[corner, 0.0], [-cross / determinant / corner, 1.0 / math.sqrt(second)]])
 
 
-def _solved(normal: Array, slopes: Array, damping: float) -> Array:
+def _solved(normal: Array, slopes: Array, damping: float) -> tuple[float, ...]:
     """(normal + damping diag(normal) + a little)^-1 slopes, written out: for one and two dimensions that is faster."""
     more = 1.0 + damping
     if len(slopes) == 1:
-        return np.array([slopes[0] / (normal[0, 0] * more + 1.0)])
+        return (float(slopes[0]) / (float(normal[0, 0]) * more + 1.0),)
     (first, cross), (_, second) = normal.tolist()
     first, second = first * more + 1.0, second * more + 1.0
     one, other = slopes.tolist()
     determinant = first * second - cross * cross
-    return np.array([(second * one - cross * other) / determinant, (first * other - cross * one) / determinant])
+    return (second * one - cross * other) / determinant, (first * other - cross * one) / determinant
 
 
 def fit_log(points: Sequence[UsablePoint], data: Data, cpus: Array) -> Fit:

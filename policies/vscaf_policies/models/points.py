@@ -31,6 +31,9 @@ phases within tens of seconds to minutes. A point that is an hour old tells noth
 MOST_CPUS = 1 << 20
 """A point above this many CPUs cannot be true."""
 
+TABLED = 128
+"""What depends on sizes only, and not on measurements, is computed once for all sizes up to this many CPUs."""
+
 MOST_SIZES = 96
 """If there are more distinct sizes, neighbours are combined: the time of a fit grows with the cube of their number."""
 
@@ -45,11 +48,15 @@ class UsablePoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Points in the space of the fit, by increasing size: x = ln p, y = ln S and the standard error of y."""
+    """Points in the space of the fit, by increasing size: x = ln p, y = ln S and the standard error of y.
+
+    columns: p - 1 of each point, its column in a table of all sizes up to TABLED; None: not all of them are there.
+    """
 
     x: Array
     y: Array
     error: Array
+    columns: NDArray[np.intp] | None = None
 
 
 def usable_points(points: Iterable[SpeedupPoint], drift_per_s: float = DRIFT_PER_S) -> tuple[UsablePoint, ...]:
@@ -99,7 +106,7 @@ def as_data(points: Iterable[UsablePoint]) -> Data | None:
         bins = np.floor(x * ((MOST_SIZES - 1) / x[-1]))
     starts = np.flatnonzero(np.diff(bins, prepend=-1.0))
     if len(starts) == len(cpus):
-        return Data(x, y, 1.0 / np.sqrt(weights))
+        return Data(x, y, 1.0 / np.sqrt(weights), cpus.astype(np.intp) - 1 if cpus[-1] <= TABLED else None)
     total = np.add.reduceat(weights, starts)
     members = np.diff(starts, append=len(cpus))
     middle_x, middle_y = (np.add.reduceat(weights * values, starts) / total for values in (x, y))

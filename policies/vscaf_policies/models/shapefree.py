@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from vscaf_policies.models.parametric import Fit, usl
-from vscaf_policies.models.points import Array, Data
+from vscaf_policies.models.points import TABLED, Array, Data
 
 _SERIAL = {0.0: 0.1, 0.003: 0.1, 0.01: 0.13, 0.03: 0.17, 0.06: 0.15, 0.12: 0.13, 0.25: 0.1, 0.5: 0.07, 1.0: 0.05}
 _COHERENCE = {0.0: 0.68, 1e-4: 0.15, 1e-3: 0.1, 1e-2: 0.05, 0.1: 0.01, 3.0: 0.01}
@@ -67,11 +67,23 @@ def _stationary(kernels: Array, distance: Array) -> Array:
     return result
 
 
-@lru_cache(maxsize=64)
-def _at_sizes(at: bytes) -> tuple[Array, Array]:
+def _at_sizes(x: Array) -> tuple[Array, Array]:
     """The parts that do not depend on measurements: covariances among the sizes (ln p), and the plain curves there."""
-    x = np.frombuffer(at)
     return _covariance(_KERNELS, x, x), usl(_PLAIN, np.exp(x))
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[Array, Array]:
+    """_at_sizes of 1, 2, ..., TABLED."""
+    return _at_sizes(np.log(np.arange(1.0, TABLED + 1.0)))
+
+
+def _at_points(data: Data) -> tuple[Array, Array]:
+    """_at_sizes of the sizes of the data."""
+    if data.columns is None:
+        return _at_sizes(data.x)
+    covariances, plain = _tables()
+    return covariances.take(data.columns, 1).take(data.columns, 2), plain.take(data.columns, 1)
 
 
 @lru_cache(maxsize=32)
@@ -85,7 +97,7 @@ def _at_question(most: int) -> tuple[Array, Array]:
 
 def fit_free(data: Data, most: int) -> Fit:
     """The shape-free model against the data; mean and variance of ln S at each of sizes(most)."""
-    covariances, plain_there = _at_sizes(data.x.tobytes())
+    covariances, plain_there = _at_points(data)
     covariances = covariances + np.diag(np.square(data.error) + _ROUGHNESS**2)
     factors = np.linalg.cholesky(covariances)
     # The likelihood of the parametric models leaves out ln det of the noise: it is the same for all of them.
@@ -106,7 +118,10 @@ def fit_free(data: Data, most: int) -> Fit:
     within /= within.sum(axis=1, keepdims=True)
     own, plain = _at_question(most)
     at = np.log(sizes(most))
-    across = _covariance(_KERNELS[kept], at, data.x)
+    if data.columns is not None and most <= TABLED:
+        across = _tables()[0].take(kept, 0)[:, :most].take(data.columns, 2)
+    else:
+        across = _covariance(_KERNELS[kept], at, data.x)
     across += _ROUGHNESS**2 * (np.abs(at[:, None] - data.x) < 1e-9)
     gains = across @ precisions[kept]
     explained = np.maximum(own[kept] - np.einsum("kpx,kpx->kp", gains, across), 0.0)

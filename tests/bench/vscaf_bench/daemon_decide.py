@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from vscaf.config import PolicyConfig
 from vscaf.core.decide.decision import DecideMemory, Decision, decide
 from vscaf.core.place.invariants import check_partitions
 from vscaf.core.place.placement import place
 from vscaf.core.place.topology import Topology
 from vscaf.core.reconcile.plan import TransitionPlan, plan
-from vscaf_policies import DomainState, PoolState
-from vscaf_policies.max_speedup import max_speedup
+from vscaf_policies import DomainState, Policy, PoolState, load_policy
 
 from .report import Report, Result, median_interval
 
@@ -26,6 +26,9 @@ CHUNK, NODES, CACHES_A_NODE = 2, 8, 4
 BUSY_SHARE = 0.9  # of the domains have demand
 DOZEN = 12
 BAR_MS = 10.0
+
+POLICIES = {"": "max-speedup", ".default": PolicyConfig().name}
+"""The policies' names, by the suffix in results: SCAF's, which costs least, and the daemon's default."""
 
 
 def big_host(cpus: int) -> Topology:
@@ -87,12 +90,12 @@ class Period:
 
 
 def observe_to_plan(
-    topology: Topology, pool: PoolState, held: Mapping[str, frozenset[int]], memory: DecideMemory
+    topology: Topology, pool: PoolState, held: Mapping[str, frozenset[int]], memory: DecideMemory, policy: Policy
 ) -> Period:
     """What the daemon does between observing the host and changing it."""
     clock = time.perf_counter
     begun_cpu, begun = time.thread_time(), clock()
-    decision = decide(pool, max_speedup, {}, memory)
+    decision = decide(pool, policy, {}, memory)
     decided = clock()
     target = place(topology, held, decision.allocations, decision.sharing)
     placed = clock()
@@ -155,13 +158,13 @@ CASES: dict[str, Callable[[PoolState, random.Random], PoolState]] = {
 ORDINARY = ("steady", "drift", "dozen_change")
 
 
-def history(domains: int, cpus: int, case: str, periods: int) -> Iterator[Period]:
+def history(domains: int, cpus: int, case: str, policy: Policy, periods: int) -> Iterator[Period]:
     """Successive periods, in which each plan is carried out completely."""
     chance = random.Random(f"{domains} {cpus} {case}")
     topology = big_host(cpus)
     pool, held, memory = first_state(domains, cpus, chance), dict[str, frozenset[int]](), DecideMemory()
     for number in range(periods + 2):
-        period = observe_to_plan(topology, pool, held, memory)
+        period = observe_to_plan(topology, pool, held, memory, policy)
         if number >= 2:  # the first period places everything, the second settles
             yield period
         held, memory = dict(period.target), period.decision.memory
@@ -176,19 +179,26 @@ def history(domains: int, cpus: int, case: str, periods: int) -> Iterator[Period
 def measure(quick: bool, report: Report) -> None:
     """Adds for each size the worst of the ordinary cases, and separately the case in which every domain changes.
 
-    decide.DOMAINSxCPUS: the median of a period in the slowest of ORDINARY; decide.DOMAINSxCPUS.all_change. The growth
-    exponents in details are for time against domains, from the smallest size to the largest.
+    decide.DOMAINSxCPUS: the median of a period in the slowest of ORDINARY; decide.DOMAINSxCPUS.all_change; both also
+    with .default, for the daemon's default policy. The domains report SCAF's C and no points: bench-policies measures
+    decisions with fitted curves. The growth exponents in details are for time against domains, from the smallest size
+    to the largest.
     """
+    for suffix, policy_name in POLICIES.items():
+        _measure_policy(quick, report, suffix, load_policy(policy_name))
+
+
+def _measure_policy(quick: bool, report: Report, suffix: str, policy: Policy) -> None:
     medians: dict[str, list[float]] = {}
     for domains, cpus in SIZES:
-        name = f"decide.{domains}x{cpus}"
-        bar = f"<= {BAR_MS:g} ms" if (domains, cpus) == SIZES[-1] else ""
+        name = f"decide.{domains}x{cpus}{suffix}"
+        bar = f"<= {BAR_MS:g} ms" if (domains, cpus) == SIZES[-1] and not suffix else ""
         results: dict[str, Result] = {}
         details: dict[str, object] = {}
         for case in CASES:
             gc.collect()
             figures: list[tuple[float, float, dict[str, float], int]] = []
-            for period in history(domains, cpus, case, 20 if quick else 100):
+            for period in history(domains, cpus, case, policy, 20 if quick else 100):
                 # Only numbers of a period are kept, because the garbage collector's time grows with the objects.
                 steps = len(period.transition_plan.shrinks) + len(period.transition_plan.grows)
                 figures.append((period.total_ms, period.cpu_ms, period.parts_ms, steps))
@@ -211,4 +221,4 @@ def measure(quick: bool, report: Report) -> None:
         report.details[name] = {"worst_of_ordinary": worst, **details}
     scale = math.log(SIZES[-1][0] / SIZES[0][0])
     growth = {case: math.log(values[-1] / values[0]) / scale for case, values in medians.items()}
-    report.details["decide.growth_exponent"] = growth
+    report.details[f"decide.growth_exponent{suffix}"] = growth

@@ -3,7 +3,7 @@
 The same guest runs honestly and lying, with the same other guests. Its gain is in CPUs, relative to the honest run, and
 in true speedup, which is the only real use of a lie. `spinning` is serial, too, but its threads use all CPU time that
 they get, which the host cannot distinguish from work. The option `most_of_equal` limits what a report can bring, at a
-cost for honest guests. `bounded` shows both.
+cost for honest guests. `bounded` is the narrowest limit; the table at the end has all of them (policies_bound.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from dataclasses import replace
 import msgspec
 from vscaf.simulate.scenarios.curves import Amdahl
 from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Scenario
+from vscaf_policies.max_speedup_fitted import MOST
 
+from . import policies_bound, policies_oracle
+from .policies_bound import LIMITS, limit_name
 from .policies_runs import FITTED, SCAF, Bench, Case, allocations_between, run_all
 from .report import Report, Result, median_interval
 
@@ -31,12 +34,10 @@ LIARS: dict[str, Guest] = {
     "falling": Guest(name="liar", curve="is-t2"),
     "spinning": Guest(name="liar", curve=Amdahl(serial=1.0), spins=True),
 }
-BOUNDED = f"{FITTED}.bounded"
-MOST_OF_EQUAL = 1.1
 POLICIES: dict[str, tuple[str, dict[str, object]]] = {
     FITTED: (FITTED, {}),
     SCAF: (SCAF, {}),
-    BOUNDED: (FITTED, {"most_of_equal": MOST_OF_EQUAL}),
+    **{limit_name(limit): (FITTED, {"most_of_equal": limit}) for limit in LIMITS if limit != MOST},
 }
 """The policy and its options, by the name in results."""
 
@@ -109,7 +110,7 @@ def measure(bench: Bench, report: Report) -> None:
                         "gain_speedup": round(in_speedup[key], 1),
                     }
                 )
-    free = {key: one for key, one in in_cpus.items() if key[0] != BOUNDED}
+    free = {key: one for key, one in in_cpus.items() if key[0] in {FITTED, SCAF}}
     report.add(max(free.values(), key=lambda one: one.value))
     for policy in POLICIES:
         own = {key: one for key, one in in_cpus.items() if key[0] == policy}
@@ -124,6 +125,7 @@ def measure(bench: Bench, report: Report) -> None:
         speedup = max(gain for key, gain in in_speedup.items() if key[0] == policy)
         report.add(Result(f"liar.gain.{policy}.speedup", "%", speedup, speedup, speedup, len(own)))
     report.details["liar"] = table
+    policies_bound.table(report, policies_oracle.NINE, policies_oracle.PCPUS)
 
 
 def _add_worst(report: Report, gains: dict[tuple[str, str, tuple[str, ...]], Result], name: str) -> None:

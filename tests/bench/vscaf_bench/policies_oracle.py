@@ -3,6 +3,7 @@
 It runs all pairs and triples of the nine shipped NPB-like curves on 64 pCPUs in the real loop, with 10% noise on every
 measurement. The result is the sum of true speedups after a time to settle, including the cost of exploration. Equal
 shares need no run. It also runs the four pairs of Creech 2015, section 7.3, and compares with SCAF's gaps there.
+The fitted policy runs under each limit of policies_bound.LIMITS that can change the split.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from vscaf.simulate.scenarios.expansion import expanded
 from vscaf.simulate.scenarios.files import load_scenario
 from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Scenario
 from vscaf_policies.intpart import integer_partition
+from vscaf_policies.max_speedup_fitted import MOST
 
+from .policies_bound import LIMITS, effective, limit_name
 from .policies_runs import EQUAL, FITTED, SCAF, Bench, Case, mean_result, run_all, worst_result
 from .report import Report, Result, median_interval
 
@@ -39,14 +42,15 @@ def combinations(quick: bool) -> list[tuple[str, ...]]:
     return every[::20] if quick else every
 
 
-def scenario_of(curves: Sequence[str], pcpus: int = PCPUS) -> Scenario:
-    """Guests that start at once and stay."""
+def scenario_of(curves: Sequence[str], pcpus: int = PCPUS, limit: float = MOST) -> Scenario:
+    """Guests that start at once and stay. limit: the option `most_of_equal` of the fitted policy."""
     return Scenario(
         name="+".join(curves),
         seconds=SECONDS,
         settle_s=SETTLE_S,
         host=Host(pcpus=pcpus),
         noise=Noise(speedup=NOISE),
+        policy_options={FITTED: {"most_of_equal": limit}},
         guests=tuple(Guest(name=curve, curve=curve) for curve in curves),
     )
 
@@ -56,13 +60,20 @@ def gap(run_sum: float, best: float) -> float:
     return 100.0 * (1.0 - run_sum / best)
 
 
+def name_of_run(limit: float, curves: Sequence[str]) -> str:
+    """The name under which the fitted policy's run with that limit is kept: limits that change nothing share a run."""
+    applies, default = (effective(one, len(curves), PCPUS) for one in (limit, MOST))
+    return FITTED if applies == default else limit_name(applies)
+
+
 def measure(bench: Bench, report: Report) -> None:
     """Adds oracle.gap.mean and .worst, those of the other policies, oracle.converged_periods and the thesis's pairs."""
     chosen = combinations(bench.quick)
-    cases = [
-        Case((policy, curves), scenario_of(curves), policy, 1 + number)
+    cases = [Case((SCAF, curves), scenario_of(curves), SCAF, 1 + number) for number, curves in enumerate(chosen)]
+    cases += [
+        Case((name, curves), scenario_of(curves, limit=limit), FITTED, 1 + number)
         for number, curves in enumerate(chosen)
-        for policy in (FITTED, SCAF)
+        for name, limit in {name_of_run(limit, curves): limit for limit in (*LIMITS, MOST)}.items()
     ]
     thesis = {name: msgspec.structs.replace(load_scenario(name), noise=Noise(speedup=NOISE)) for name in PUBLISHED}
     if bench.quick:
@@ -70,18 +81,20 @@ def measure(bench: Bench, report: Report) -> None:
     cases += [Case((policy, name), one, policy, 1) for name, one in thesis.items() for policy in (FITTED, SCAF)]
     runs = run_all(bench, cases, "oracle")
 
-    gaps: dict[str, list[float]] = {FITTED: [], SCAF: [], EQUAL: []}
+    limits = {limit_name(limit): limit for limit in (MOST, *LIMITS)}
+    gaps: dict[str, list[float]] = {name: [] for name in (*limits, SCAF, EQUAL)}
     table = []
     for curves in chosen:
         loaded = [load_curve(name) for name in curves]
         split, best = best_static(loaded, PCPUS)
         equal = integer_partition(dict.fromkeys(curves, 1.0), PCPUS)
-        sums = {policy: runs[policy, curves].sum_of_speedups for policy in (FITTED, SCAF)}
+        sums = {name: runs[name_of_run(limit, curves), curves].sum_of_speedups for name, limit in limits.items()}
+        sums[SCAF] = runs[SCAF, curves].sum_of_speedups
         sums[EQUAL] = sum(one.speedup(equal[name]) for name, one in zip(curves, loaded, strict=True))
         for policy, total in sums.items():
             gaps[policy].append(gap(total, best))
         table.append(_row(curves, split, best, sums, runs[FITTED, curves]))
-    for policy in (FITTED, SCAF, EQUAL):
+    for policy, found in gaps.items():
         suffix = "" if policy == FITTED else f".{policy}"
         bars = (f"<= {MEAN_BAR:g}", f"<= {WORST_BAR:g}") if policy == FITTED else ("", "")
         scaf = gaps[SCAF]
@@ -89,7 +102,7 @@ def measure(bench: Bench, report: Report) -> None:
             mean_result(
                 f"oracle.gap.mean{suffix}",
                 "%",
-                gaps[policy],
+                found,
                 baseline_name=SCAF,
                 baseline_value=sum(scaf) / len(scaf),
                 bar=bars[0],
@@ -99,7 +112,7 @@ def measure(bench: Bench, report: Report) -> None:
             worst_result(
                 f"oracle.gap.worst{suffix}",
                 "%",
-                gaps[policy],
+                found,
                 baseline_name=SCAF,
                 baseline_value=max(scaf),
                 bar=bars[1],

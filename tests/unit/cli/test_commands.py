@@ -115,7 +115,8 @@ def test_check_config(config: Path, tmp_path: Path) -> None:
     assert vscaf("check-config", VSCAF_CONFIG=str(config)).output == good.output, "another file than other commands use"
     assert good.exit_code == 0
     assert good.stdout == (
-        f"{config}: good: pool 0, policy max-speedup, domains: none by name, and those marked by their metadata\n"
+        f"{config}: good: pool 0, policy max-speedup-fitted, "
+        "domains: none by name, and those marked by their metadata\n"
     )
     for text, expected in {
         'pool = "0"\ncolour = 1\n': ["colour", "--help-config"],
@@ -131,6 +132,23 @@ def test_check_config(config: Path, tmp_path: Path) -> None:
         assert (done.exit_code, done.stdout) == (2, "") and done.stderr.count("\n") == 1
         for word in expected:
             assert word in done.stderr
+
+
+def test_check_config_warns_of_weights_that_the_policy_ignores(tmp_path: Path) -> None:
+    file = tmp_path / "weights.toml"
+
+    def checked(policy: str, weights: str) -> str:
+        file.write_text(f'pool = "0"\n[policy]\nname = "{policy}"\n[domains]\n{weights}\n', encoding="utf-8")
+        done = vscaf("check-config", str(file))
+        assert done.exit_code == 0 and "good" in done.stdout
+        return done.stderr
+
+    weights = "b = {weight = 2}\nc = {}\na = {weight = 0.5}"
+    warning = checked("max-speedup", weights)
+    assert warning.startswith("vscaf: warning: weight of a, b: policy max-speedup ignores weights")
+    assert warning.count("\n") == 1 and warning.endswith("such as max-speedup-fitted\n")
+    assert checked("max-speedup", "a = {weight = 1}") == checked("fair", weights) == ""
+    assert checked("max-speedup-fitted", weights) == ""
 
 
 @pytest.mark.parametrize(

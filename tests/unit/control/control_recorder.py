@@ -33,6 +33,7 @@ class Recorder:
             policy=name,
             policy_options=options,
             policy_previous=self.policies[-2][0] if len(self.policies) > 1 else None,
+            weights_count=False,
             pool="0-3",
             reserve="",
             managing=True,

@@ -37,7 +37,13 @@ def process(**fields: Any) -> dict[str, Any]:
     return msgspec.to_builtins(process_status(msgspec.convert(reported, ReportedProcess)))
 
 
-def shown(*processes: dict[str, Any], width: int = 120, exploration_cost: float = 0.0, **fields: Any) -> str:
+def shown(
+    *processes: dict[str, Any],
+    width: int = 120,
+    exploration_cost: float = 0.0,
+    weights_count: bool = True,
+    **fields: Any,
+) -> str:
     domain = {
         "name": "a",
         "state": "contained",
@@ -53,6 +59,7 @@ def shown(*processes: dict[str, Any], width: int = 120, exploration_cost: float 
     }
     state = {
         "policy": "max-speedup",
+        "weights_count": weights_count,
         "pool": "0-3",
         "transitions": 7,
         "unknown": False,
@@ -69,6 +76,12 @@ def row(*processes: dict[str, Any]) -> list[str]:
     lines = [line for line in shown(*processes, width=80).split("learning")[1].splitlines() if "│" in line]
     columns = zip(*(line.split("│")[1:-1] for line in lines), strict=True)
     return [", ".join(cell for one in column if (cell := one.strip())) for column in columns]
+
+
+def test_a_weight_that_the_policy_ignores_is_marked() -> None:
+    rules = {"minimum": None, "maximum": 4, "weight": 2.0, "priority": None, "rest": None}
+    assert "weight 2, ignored" in shown(rules=rules, weights_count=False)
+    assert "weight 2" in shown(rules=rules) and "ignored" not in shown(rules=rules)
 
 
 def test_no_program_no_second_table() -> None:
@@ -212,6 +225,7 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
         policy_name="max-speedup-fitted",
         policy_options={},
         policy_previous=None,
+        weights_count=True,
         pool_cpus=frozenset({0, 1, 3}),
         reserve=frozenset(),
         decision=None,

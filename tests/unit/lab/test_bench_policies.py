@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 from simulated_runs import EQUAL, FITTED, a_run
+from vscaf.simulate.scenarios.curves import load_curve
+from vscaf_bench.policies_bound import LIMITS, effective, price, table
 from vscaf_bench.policies_decide import SIZES, _add_growth, growth
 from vscaf_bench.policies_equipartition import _shares
-from vscaf_bench.policies_oracle import SECONDS, _converged, gap
+from vscaf_bench.policies_oracle import NINE, SECONDS, _converged, gap, name_of_run
 from vscaf_bench.policies_runs import allocations_between, mean_result, share_result, worst_result
 from vscaf_bench.policies_thesis import exact_share, linear, settled, split, weight
 from vscaf_bench.report import Report, Result
@@ -78,3 +80,38 @@ def test_scafs_loop_ends_where_it_stays_or_with_those_it_goes_on_among() -> None
         assert sum(one.values()) == 16 and one["a"] > 12
     hops = settled({"a": lambda cpus: 9.0 if cpus <= 8 else 2.0, "b": lambda cpus: 5.0}, 16)
     assert len(hops) > 1 and hops[0]["a"] != hops[1]["a"]
+
+
+def test_a_limit_that_changes_nothing_needs_no_run_of_its_own() -> None:
+    pair, triple = NINE[:2], NINE[:3]
+    assert [effective(limit, 2, 64) for limit in LIMITS] == [1.1, 1.5, 0.0, 0.0, 0.0]
+    assert [effective(limit, 3, 64) for limit in LIMITS] == [1.1, 1.5, 2.0, 0.0, 0.0]
+    assert [name_of_run(limit, pair) for limit in (3.0, 2.0, 0.0)] == ["max-speedup-fitted"] * 3
+    names = [name_of_run(limit, triple) for limit in (3.0, 2.0, 1.1)]
+    assert names == ["max-speedup-fitted", "max-speedup-fitted.most_of_equal_2", "max-speedup-fitted.bounded"]
+
+
+def test_the_price_of_a_limit_is_what_the_best_split_loses() -> None:
+    """EP scales and IS falls: the best split of 64 CPUs gives EP nearly all, and 1.5 equal shares are 48."""
+    curves = ("ep-t2", "is-t2")
+    first, second = map(load_curve, curves)
+
+    def best(most: int) -> float:
+        splits = ((one, other) for one in range(1, most + 1) for other in range(1, min(most, 64 - one) + 1))
+        return max(first.speedup(one) + second.speedup(other) for one, other in splits)
+
+    assert price(curves, 64, 3.0) == 0.0
+    assert price(curves, 64, 1.5) == pytest.approx(gap(best(48), best(64))) and price(curves, 64, 1.5) > 1.0
+
+
+def test_the_table_of_limits_has_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report("x")
+    report.add(Result("oracle.gap.mean", "%", 1.5, 1.0, 2.0, 9))
+    report.add(Result("liar.gain.max-speedup-fitted.bounded.over_equal_share", "%", 6.0, 6.0, 6.0, 9))
+    table(report, NINE[:3], 64)
+    found = report.details["most_of_equal"]
+    assert isinstance(found, dict) and found["default"] == 3.0
+    rows = {row["most_of_equal"]: row for row in found["rows"]}
+    assert rows["3"]["gap_mean"] == 1.5 and rows["1.1"]["liar_over_equal_share"] == 6.0
+    assert rows["1.1"]["price_worst"] >= rows["1.1"]["price_for_2"] > rows["3"]["price_for_2"] == 0.0
+    assert "gap_mean" in capsys.readouterr().out

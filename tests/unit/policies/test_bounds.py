@@ -20,7 +20,7 @@ from vscaf_policies import (
 from vscaf_policies.bounds import bounded_partition, limits
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup
-from vscaf_policies.max_speedup_fitted import max_speedup_fitted
+from vscaf_policies.max_speedup_fitted import MOST, max_speedup_fitted
 
 
 @given(domain_states, st.integers(1, 4))
@@ -69,15 +69,24 @@ def test_a_domain_has_priority_0_unless_set():
 @given(pools, st.floats(1.0, 4.0))
 def test_a_word_brings_nobody_more_than_so_many_equal_shares(pool: PoolState, most: float) -> None:
     equal = equipartition(pool, {})
-    for policy in (max_speedup, max_speedup_fitted):
+    weighted = bounded_partition(pool, {domain.name: domain.weight for domain in pool.domains})
+    by_weight = {name: max(share, weighted[name]) for name, share in equal.items()}
+    for policy, shares in ((max_speedup, equal), (max_speedup_fitted, by_weight)):
         answer = policy(pool, {"most_of_equal": most})
-        for domain in pool.domains:
-            assert answer[domain.name] <= max(equal[domain.name], most * equal[domain.name])
+        for name, share in shares.items():
+            assert answer[name] <= most * share
         for unbounded in (1e9, 1e308):
-            assert policy(pool, {"most_of_equal": unbounded}) == policy(pool, {})
+            assert policy(pool, {"most_of_equal": unbounded}) == policy(pool, {"most_of_equal": 0})
 
 
-@pytest.mark.parametrize("most", [0.5, True, "2", math.nan, math.inf])
+@given(pools)
+def test_the_default_is_no_limit_for_scafs_policy_and_three_equal_shares_for_the_fitted_one(pool: PoolState) -> None:
+    assert max_speedup(pool, {}) == max_speedup(pool, {"most_of_equal": 0})
+    assert max_speedup_fitted(pool, {}) == max_speedup_fitted(pool, {"most_of_equal": 3})
+    assert max_speedup_fitted.most_of_equal == MOST == 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("most", [0.5, -1, True, False, "2", math.nan, math.inf])
 def test_what_is_no_number_of_equal_shares_is_refused(most: object) -> None:
     with pytest.raises(PolicyError, match="most_of_equal"):
         max_speedup(PoolState(4, 1, 0.0, ()), {"most_of_equal": most})

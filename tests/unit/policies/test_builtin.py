@@ -4,6 +4,7 @@ import ast
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pools import domain, pool
 from vscaf_policies import PolicyError, load_policy, policy_names
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup
+from vscaf_policies.pool_states import pool_states
 from vscaf_policies.static import static
 from vscaf_policies.unmanaged import unmanaged
 
@@ -79,6 +81,21 @@ def test_static_gives_what_is_set_and_leaves_others():
 def test_static_refuses_options_by_name(options, named):
     with pytest.raises(PolicyError, match=re.escape(named)):
         static(pool(2, domain("a")), options)
+
+
+OURS = [name for name in policy_names() if load_policy(name).__module__.startswith("vscaf_policies.")]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_policy_declares_truly_whether_it_ignores_weights(name):
+    policy = load_policy(name)
+    options = {"allocations": {"vm-00": 2, "vm-01": 1}} if name == "static" else {}
+    differs = False
+    for state in pool_states(7):
+        if 1 < len(state.domains) <= min(12, state.cpus // state.chunk):
+            others = [replace(one, weight=0.25 + index) for index, one in enumerate(state.domains)]
+            differs |= policy(state, options) != policy(replace(state, domains=tuple(others)), options)
+    assert differs is not getattr(policy, "ignores_weights", False)
 
 
 @pytest.mark.parametrize("policy", [unmanaged, equipartition, max_speedup])

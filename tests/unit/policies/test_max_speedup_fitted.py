@@ -86,6 +86,42 @@ def test_weights_count_and_options_are_refused():
         max_speedup_fitted(pool(4, domain("a")), {"speed": 1})
 
 
+SHAPES = {
+    "linear": linear,
+    "log2": log2,
+    "root": math.sqrt,
+    "amdahl": lambda p: 1 / (0.1 + 0.9 / p),
+    "flat": lambda p: 1 + 0.2 * math.log(p),
+}
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from(sorted(SHAPES)), min_size=2, max_size=5),
+    st.sampled_from((0.1, 0.5, 1.0, 1.5, 4.0)),
+    st.floats(1.01, 20.0),
+    st.sampled_from((0, 1.5, 3)),
+    st.integers(12, 40),
+)
+def test_a_larger_weight_never_brings_fewer_cpus(shapes, weight, factor, most, cpus):
+    """And at some weight it brings more. For programs that no number of CPUs makes slower."""
+
+    def has(weight):
+        others = [domain(f"d{number}", SHAPES[shape]) for number, shape in enumerate(shapes)]
+        state = pool(cpus, replace(others[0], weight=weight), *others[1:])
+        return max_speedup_fitted(state, {"most_of_equal": most})["d0"]
+
+    assert has(weight) <= has(weight * factor)
+    assert has(1e-3) < has(1000.0)
+
+
+def test_the_limit_of_a_domain_grows_with_its_weight():
+    """Weights are no claim of a guest: three times its share by weight is more than three times the equal share."""
+    others = [domain(name, log2) for name in "bcdef"]
+    assert max_speedup_fitted(pool(36, domain("a", linear), *others), {})["a"] == 18
+    assert max_speedup_fitted(pool(36, domain("a", linear, weight=3.0), *others), {})["a"] > 20
+
+
 def test_without_points_the_one_parameter_is_better_than_nothing():
     state = pool(36, domain("a", scaf_weight=8.0), domain("b", scaf_weight=1.0))
     split = max_speedup_fitted(state, {})

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import time
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from vscaf.core.model.scaf import scaf_weight
 from vscaf_policies import SpeedupPoint
 from vscaf_policies.models import DRIFT_PER_S, MODELS, SpeedupEstimate, fit_curve, parametric, shapefree
-from vscaf_policies.models.points import MOST_SIZES, as_data, usable_points
+from vscaf_policies.models.points import MOST_SIZES, TABLED, as_data, usable_points
 from vscaf_policies.models.shapefree import isotonic
 
 MOST = 64
@@ -425,3 +426,19 @@ def test_a_fit_is_fast_and_remembered():
 def test_policies_without_curves_do_not_load_numpy():
     code = "import sys, vscaf_policies; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@given(st.sets(st.integers(2, 140), min_size=1, max_size=20))
+def test_what_is_looked_up_is_what_would_be_computed(sizes):
+    """Up to TABLED CPUs, what depends only on sizes comes from tables."""
+    data = as_data(usable_points([SpeedupPoint(cpus, 0.7 * cpus, 0.1 * cpus, 4) for cpus in sizes]))
+    assert (data.columns is not None) == (max(sizes) <= TABLED)
+    without = replace(data, columns=None)
+    for name in parametric.FAMILIES:
+        looked_up, computed = (parametric._curves_at_points(name, one) for one in (data, without))
+        assert np.array_equal(looked_up, computed)
+    for looked_up, computed in zip(shapefree._at_points(data), shapefree._at_points(without), strict=True):
+        assert np.array_equal(looked_up, computed)
+    fits = (astuple(shapefree.fit_free(one, 64)) for one in (data, without))
+    for looked_up, computed in zip(*fits, strict=True):
+        assert np.array_equal(looked_up, computed)

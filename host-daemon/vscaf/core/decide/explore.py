@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 from vscaf_policies import DomainState, PoolState
-from vscaf_policies.bounds import limits
+from vscaf_policies.bounds import claim_limits, limits
 from vscaf_policies.estimates import Worth, worth
 
 from vscaf.core.decide.decision import Decision
@@ -63,6 +63,8 @@ class ExploreSettings:
     """The most domains that are considered in one call."""
     consider_s: float = 0.5
     """The time between searches for a variation."""
+    most_of_equal: float = 0.0
+    """The most that a variation gives a domain, in equal shares (bounds.claim_limits). 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def explore(
     if decision.sharing or not decision.managed or len(memory.competing) < 2 or memory.account_s <= 0.0:
         return _exploration(decision, memory)
     memory = replace(memory, considered_at_s=pool.time_s)
-    curves = _curves(pool, decision)
+    curves = _curves(pool, decision, settings.most_of_equal)
     about = [(curve.worth, curve.domain.weight, curve.low, curve.high) for curve in curves]
     knowledge = (pool.cpus, decision.allocations, *about)
     if memory.exhausted_knowledge == knowledge and memory.account_s < memory.enough_s:
@@ -188,9 +190,14 @@ def _curve(pool: PoolState, domain: DomainState, allocation: int) -> _Curve | No
     return _Curve(domain, known, max(1, low // pool.chunk), most, allocation // pool.chunk, pool.chunk)
 
 
-def _curves(pool: PoolState, decision: Decision) -> list[_Curve]:
+def _curves(pool: PoolState, decision: Decision, most_of_equal: float) -> list[_Curve]:
     found = [_curve(pool, domain, decision.allocations.get(domain.name, 0)) for domain in pool.domains]
-    return [curve for curve in found if curve is not None]
+    curves = [curve for curve in found if curve is not None]
+    most = claim_limits(pool, most_of_equal)
+    if not most:
+        return curves
+    highest = [most.get(curve.domain.name, pool.cpus) // pool.chunk for curve in curves]
+    return [replace(one, high=high) if high < one.high else one for one, high in zip(curves, highest, strict=True)]
 
 
 def _passed(
