@@ -1,6 +1,7 @@
 """Takes a changed configuration file into the running daemon: as a whole and in one step, or not at all."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from vscaf.errors import UsageError, VscafError
 from vscaf.events import Kind
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.policy.input import shown_pool
-from vscaf.policy.loading import loaded_policy, tried_policy
+from vscaf.policy.loading import ignored_weights, loaded_policy, tried_policy
+
+log = logging.getLogger(__name__)
 
 
 async def reload(daemon: Daemon, file: Path, allow: Callable[[str | None, str | None], None]) -> list[ConfigChange]:
@@ -54,6 +57,8 @@ async def _reload(daemon: Daemon, file: Path, allow: Callable[[str | None, str |
     if not changes:
         daemon.events.record(Kind.RELOADED, None, why="the configuration has not changed")
     daemon.configure(config, cpus, policy if replaced else None)
+    if chosen == config.policy and (warning := ignored_weights(config, policy)):
+        log.warning("%s", warning)
     return changes
 
 
