@@ -207,6 +207,22 @@ def test_threads_that_wait_leave_their_cpus_to_others_unless_they_spin(spins: bo
     assert (found > best_dynamic(scene).sum_of_speedups) == (not spins)
 
 
+def test_threads_that_yield_leave_their_cpus_to_others_only_while_unmanaged() -> None:
+    curve = Amdahl(serial=0.2)
+    spinning = scenario(Guest(name="a", curve=curve, count=2, start_s=1.0), settle_s=4.0)
+    yielding = msgspec.structs.replace(spinning, guests=(msgspec.structs.replace(spinning.guests[0], yields=True),))
+    assert run(yielding, "unmanaged").sum_of_speedups == pytest.approx(2 * curve.speedup(8))
+    assert run(yielding).sum_of_speedups == pytest.approx(2 * curve.speedup(4))
+    seen = {scene: run(scene).guests[0].claimed for scene in (spinning, yielding)}
+    assert seen[spinning] == seen[yielding]
+
+
+def test_an_unmanaged_curve_counts_until_vscaf_gives_cpus() -> None:
+    scene = scenario(Guest(name="a", curve=PERFECT, unmanaged_curve=Perfect(most=3.0)), settle_s=4.0)
+    assert run(scene, "unmanaged").guests[0].speedup == pytest.approx(3.0)
+    assert run(scene).guests[0].speedup == pytest.approx(8.0)
+
+
 @pytest.mark.parametrize(
     ("policy", "rules", "split"),
     [
