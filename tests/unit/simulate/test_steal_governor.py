@@ -33,7 +33,7 @@ def test_a_step_is_one_core_and_follows_the_steal(vcpus: int, core: int, data: s
 def play(
     monkeypatch: pytest.MonkeyPatch, *guests: Guest, seconds: float = 12.0, **host: Any
 ) -> tuple[Run, dict[str, list[tuple[float, int]]]]:
-    """A run on 8 pCPUs, and for each guest the vCPUs that it uses after each tick of its governor."""
+    """A run, on 8 pCPUs if not said otherwise, and the vCPUs that each guest uses after each tick of its governor."""
     used: dict[str, list[tuple[float, int]]] = {}
     tick = GovernedGuest._tick
 
@@ -43,7 +43,7 @@ def play(
         assert self.team == self.plan.vcpus_at_start, "a program is not told"
 
     monkeypatch.setattr(GovernedGuest, "_tick", noted)
-    scene = Scenario(name="test", seconds=seconds, guests=guests, host=Host(pcpus=8, **host))
+    scene = Scenario(name="test", seconds=seconds, guests=guests, host=Host(**({"pcpus": 8} | host)))
     run = simulate(scene, STEAL_GOVERNOR)
     assert run.violations == ()
     return run, used
@@ -66,12 +66,16 @@ def test_whole_cores_are_folded_and_one_stays(monkeypatch: pytest.MonkeyPatch) -
         assert all(vcpus >= 2 and vcpus % 2 == 0 for _at_s, vcpus in steps)
 
 
-def test_steal_counts_against_all_vcpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """9 busy vCPUs on 8 pCPUs: the single one lacks 1/9 of its one vCPU. Of the other's eight 1/9 is missing, too."""
+def test_steal_counts_against_all_vcpus_used_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 13 used vCPUs each on 24 pCPUs, a guest lacks 1 of its 24: 4.2%. It stays there; 1 of 13 would be 7.7%."""
+    _run, used = play(monkeypatch, Guest(name="a", curve=Perfect(), count=2), seconds=14.0, pcpus=24)
+    assert [vcpus for _at_s, vcpus in used["a-0"]] == [*range(23, 12, -1), 13, 13, 13]
+
+
+def test_one_vcpu_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     single = Guest(name="b", curve=Perfect(), vcpus=1)
-    _run, used = play(monkeypatch, Guest(name="a", curve=Perfect()), single, seconds=6.0)
-    assert {vcpus for _at_s, vcpus in used["b"]} == {1}, "one vCPU stays"
-    assert [vcpus for _at_s, vcpus in used["a"]] == [7, 8, 7, 8, 7, 8]
+    _run, used = play(monkeypatch, Guest(name="a", curve=Perfect()), single, seconds=3.0)
+    assert {vcpus for _at_s, vcpus in used["b"]} == {1}
 
 
 def test_alone_nothing_is_folded_and_after_a_crowd_all_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
