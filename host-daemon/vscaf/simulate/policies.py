@@ -1,4 +1,5 @@
-"""Finds a policy by the user's name for it: an installed name, or a file or module as for `vscaf policy check`."""
+"""Finds a policy by the user's name for it: an installed name, a file or module as for `vscaf policy check`, or
+`steal-governor`, which only the simulator has."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -8,6 +9,7 @@ from vscaf_policies import Policy, PolicyError
 
 from vscaf.errors import UsageError
 from vscaf.policy.trial import load_target
+from vscaf.simulate.engine.steal_governor import STEAL_GOVERNOR, steal_governor
 
 DEFAULT_POLICIES = ("unmanaged", "equipartition", "max-speedup", "max-speedup-fitted")
 """The default of --policy: those of them that are installed."""
@@ -15,10 +17,12 @@ DEFAULT_POLICIES = ("unmanaged", "equipartition", "max-speedup", "max-speedup-fi
 
 @lru_cache(maxsize=64)
 def find_policy(name: str) -> Policy:
-    """The policy that *name* means: an installed one, `FILE.py[:FUNCTION]` or `MODULE[:FUNCTION]`.
+    """The policy that *name* means: `steal-governor`, an installed one, `FILE.py[:FUNCTION]` or `MODULE[:FUNCTION]`.
 
     UsageError, with the fix, if there is none or it does not load.
     """
+    if name == STEAL_GOVERNOR:
+        return steal_governor
     try:
         return load_target(name)
     except PolicyError as error:

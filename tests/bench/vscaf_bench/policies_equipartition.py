@@ -4,6 +4,9 @@ The thesis's protocol (section 7.1): one program starts, and 10 s later another 
 is that work (its time alone on one CPU) divided by its time from start to end. The benchmark runs all pairs of the nine
 shipped curves, on machines of several sizes, with 10% noise (the scenario `nine-pairs`). A win is a sum of speedups
 above 1.05 times that under equal shares, a loss one below 0.95 times.
+
+unmanaged.* compares with an unmanaged host in the same way, but only on as many pCPUs as the machine of the scenario
+has, because what unmanaged programs lose is calibrated for that machine.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from .report import Report
 
 SIZES, QUICK_SIZES = (16, 36, 64), (36,)
 LOSSES_BAR = 2.0  # %
+UNMANAGED, UNMANAGED_PCPUS = "unmanaged", 64
 
 PUBLISHED = {
     "tilegx": {"wins": 64, "even": 25, "losses": 11, "win": 1.18},
@@ -30,6 +34,9 @@ PUBLISHED = {
     "bhindi": {"wins": 39, "even": 47, "losses": 14, "win": 1.11},
 }
 """Table 7.1, SCAF against equal shares: % of pairs, and the mean factor of the wins."""
+
+PUBLISHED_UNMANAGED = {"wins": 39, "even": 33, "losses": 28, "win": 1.27, "loss": 0.91}
+"""The same on "triad", the machine with 64 contexts, against an unmodified system."""
 
 
 def scenarios(pcpus: int) -> tuple[Scenario, ...]:
@@ -48,7 +55,7 @@ def measure(bench: Bench, report: Report) -> None:
     cases = [
         Case((policy, *key), scenario, policy, seed)
         for key, (seed, scenario) in chosen.items()
-        for policy in (FITTED, SCAF, EQUAL)
+        for policy in (FITTED, SCAF, EQUAL, *((UNMANAGED,) if key[1] == UNMANAGED_PCPUS else ()))
     ]
     runs = run_all(bench, cases, "equipartition")
     late = [key for key, run in runs.items() if any(guest.end_s is None for guest in run.guests)]
@@ -84,6 +91,21 @@ def measure(bench: Bench, report: Report) -> None:
             "least": _named(dict(sorted(factors.items(), key=lambda item: item[1])[:5])),
         }
     report.details["equipartition.published"] = PUBLISHED
+    if UNMANAGED_PCPUS in sizes:
+        _against_unmanaged(report, sums, [key for key in chosen if key[1] == UNMANAGED_PCPUS])
+
+
+def _against_unmanaged(
+    report: Report, sums: dict[tuple[object, ...], float], pairs: Sequence[tuple[tuple[str, ...], int]]
+) -> None:
+    for policy in (SCAF, FITTED, EQUAL):
+        factors = [sums[policy, *key] / sums[UNMANAGED, *key] for key in pairs]
+        suffix = "" if policy == FITTED else f".{policy}"
+        report.add(share_result(f"unmanaged.wins{suffix}", sum(one > WIN for one in factors), len(factors)))
+        report.add(share_result(f"unmanaged.losses{suffix}", sum(one < LOSS for one in factors), len(factors)))
+        report.add(mean_result(f"unmanaged.factor{suffix}", "x", factors))
+        report.details[f"unmanaged{suffix}"] = _shares(factors)
+    report.details["unmanaged.published"] = PUBLISHED_UNMANAGED
 
 
 def _shares(factors: Sequence[float]) -> dict[str, float]:

@@ -31,6 +31,9 @@ def test_speed_is_what_facts_say() -> None:
     assert speed(plain, 4, 0.5, [{0, 1}] * 4, loss=1.0) == pytest.approx(2.0)
     assert speed(plain, 4, 1.0, [{0}, {1}]) == pytest.approx(4 / 2 / 2.4)  # two threads on each vCPU
     assert speed(plain, 4, 0.0, [{0}] * 4) == 0.0
+    # Threads that use half a CPU each: two of them on each vCPU have all that they want.
+    assert speed(plain, 4, 1.0, [{0}, {1}], busy=0.5) == pytest.approx(4.0)
+    assert speed(plain, 4, 0.5, [{0, 1}, {0, 1}], busy=0.5) == pytest.approx(4 / 2 / 2.4)
 
 
 def test_threads_of_one_core_share_it() -> None:

@@ -107,7 +107,7 @@ def test_the_dynamic_best_follows_arrivals_departures_and_phases() -> None:
                 curve="uts-desktop8",
                 phases=(Phase(seconds=10.0, serial=True), Phase(seconds=10.0, idle=True)),
             ),
-            Guest(name="steady", curve="hpx-abp16", start_s=5.0, end_s=25.0),
+            Guest(name="steady", curve="hpx-local16", start_s=5.0, end_s=25.0),
         ),
     )
     best = best_dynamic(scenario)
@@ -117,7 +117,7 @@ def test_the_dynamic_best_follows_arrivals_departures_and_phases() -> None:
     assert stretches[0.0, 5.0].split == {"turning": 1}
     # It is serial, so it has no use for a second CPU.
     assert stretches[5.0, 10.0].split["turning"] == 1
-    assert stretches[5.0, 10.0].sum_of_speedups == pytest.approx(1.0 + load_curve("hpx-abp16").speedup(7))
+    assert stretches[5.0, 10.0].sum_of_speedups == pytest.approx(1.0 + load_curve("hpx-local16").speedup(7))
     assert stretches[10.0, 20.0].split == {"steady": 8}
     assert stretches[30.0, 40.0].split == {}
     total = sum((one.end_s - one.start_s) * one.sum_of_speedups for one in best.stretches)
@@ -138,7 +138,7 @@ def test_more_guests_than_chunks_have_one_each_as_far_as_it_goes() -> None:
         name="many",
         seconds=10.0,
         host=Host(pcpus=4, threads_per_core=2),
-        guests=(Guest(name="g", curve="hpx-abp16", count=3),),
+        guests=(Guest(name="g", curve="hpx-local16", count=3),),
     )
     (stretch,) = best_dynamic(scenario).stretches
     assert stretch.split == {"g-0": 2, "g-1": 2, "g-2": 0}

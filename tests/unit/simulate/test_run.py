@@ -207,6 +207,24 @@ def test_threads_that_wait_leave_their_cpus_to_others_unless_they_spin(spins: bo
     assert (found > best_dynamic(scene).sum_of_speedups) == (not spins)
 
 
+def test_threads_that_yield_leave_their_cpus_to_others_while_unmanaged() -> None:
+    curve = Amdahl(serial=0.2)
+    scene = scenario(Guest(name="a", curve=curve, count=2, yields=True))
+    assert run(scene, "unmanaged").sum_of_speedups == pytest.approx(2 * curve.speedup(8))
+
+
+def test_threads_that_yield_keep_cpus_of_their_own_busy() -> None:
+    """Else the daemon would see that they use little, and would give them no more when somebody leaves."""
+    guests = Guest(name="a", curve=Amdahl(serial=0.5), count=2, yields=True), Guest(name="b", curve=PERFECT, end_s=6.0)
+    assert run(scenario(*guests)).moments[-1].allocations == {"a-0": 4, "a-1": 4}
+
+
+def test_an_unmanaged_curve_counts_until_vscaf_gives_cpus() -> None:
+    scene = scenario(Guest(name="a", curve=PERFECT, unmanaged_curve=Perfect(most=3.0)), settle_s=4.0)
+    assert run(scene, "unmanaged").guests[0].speedup == pytest.approx(3.0)
+    assert run(scene).guests[0].speedup == pytest.approx(8.0)
+
+
 @pytest.mark.parametrize(
     ("policy", "rules", "split"),
     [

@@ -112,6 +112,7 @@ def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> No
     path.write_text(
         'name = "all"\nseconds = 10\nseed = 3\n[host]\npcpus = 8\n'
         '[pairs]\ncurves = ["own.toml", {model = "perfect", most = 4}, "cg-t2"]\napart_s = 2\nalone_s = 5\n'
+        "loss = 3.0\nyields = true\n"
     )
     scenario = load_scenario(path)
     each = scenarios_of(scenario)
@@ -121,6 +122,7 @@ def test_pairs_are_a_scenario_for_each_two_of_their_curves(tmp_path: Path) -> No
     assert (first.start_s, second.start_s) == (0.0, 2.0)
     assert (first.work_s, second.work_s) == (5 * 1.5, 5 * 4.0)  # the largest speedups of the curves
     assert first.curve.speedup(2) == 1.5
+    assert (first.loss, first.yields, second.loss, second.yields) == (3.0, True, 3.0, True)
     with pytest.raises(UsageError, match="for each of its pairs"):
         expanded(scenario)
 
@@ -182,11 +184,12 @@ def test_a_name_that_is_neither_shipped_nor_a_file() -> None:
 def test_curves_are_looked_for_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(CURVE)
     (tmp_path / "scene.toml").write_text(
-        HEAD + '[[guest]]\nname = "a"\ncurve = "mine.toml"\ncount = 2\nphases = [{seconds = 1, curve = "mine.toml"}]'
+        HEAD + '[[guest]]\nname = "a"\ncurve = "mine.toml"\ncount = 2\n'
+        'unmanaged_curve = "mine.toml"\nphases = [{seconds = 1, curve = "mine.toml"}]'
     )
     plans = expanded(load_scenario(tmp_path / "scene.toml"))
     assert [plan.name for plan in plans] == ["a-0", "a-1"]
-    assert plans[0].curve.name == "c" and plans[0].phases[0].curve == plans[0].curve
+    assert plans[0].curve.name == "c" and plans[0].phases[0].curve == plans[0].unmanaged_curve == plans[0].curve
     assert plans[0].vcpus == 36
 
 

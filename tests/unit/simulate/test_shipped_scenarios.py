@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from vscaf.errors import UsageError
 from vscaf.simulate.engine.run import simulate
+from vscaf.simulate.engine.steal_governor import STEAL_GOVERNOR
 from vscaf.simulate.scenarios.curves import load_curve, shipped_curves
 from vscaf.simulate.scenarios.expansion import expanded, scenarios_of
 from vscaf.simulate.scenarios.files import load_scenario, shipped_scenarios
@@ -20,6 +21,7 @@ EXPECTED = {
 }  # fmt: skip
 POLICIES = sorted(
     {one.name for one in entry_points(group=GROUP) if one.value.startswith("vscaf_policies.") and one.name != "static"}
+    | {STEAL_GOVERNOR}
 )
 NINE = ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua")
 
@@ -38,6 +40,15 @@ def test_a_curve_says_where_it_is_from_and_what_is_assumed(name: str) -> None:
     assert curve.assumed  # none of them is published in full
 
 
+def test_every_shipped_curve_is_used_by_a_shipped_scenario() -> None:
+    used = set()
+    for name in shipped_scenarios():
+        for one in scenarios_of(load_scenario(name)):
+            for plan in expanded(one):
+                used |= {plan.curve.name, plan.unmanaged_curve.name}
+    assert used >= set(shipped_curves())
+
+
 @pytest.mark.parametrize("name", shipped_curves())
 def test_no_curve_is_faster_than_its_threads_or_slower_than_one(name: str) -> None:
     curve = load_curve(name)
@@ -52,12 +63,10 @@ def test_no_curve_is_faster_than_its_threads_or_slower_than_one(name: str) -> No
         ("cg-tilegx36", ((1, 1.0), (4, 4.0), (18, 17.0), (36, 28.9))),  # Creech 2015, Tables 2.1 and 4.1
         ("lu-tilegx36", ((1, 1.0), (18, 12.0), (32, 20.0), (36, 22.4))),
         ("cg-tilegx36-with-ft", ((1, 1.0), (35, 27.0))),  # section 7.3.1: 28.0 at 35 + 1
-        ("ft-opteron16", ((1, 1.0), (8, 6.7), (9, 5.5), (16, 8.1))),  # section 6.1.1
-        ("ua-phi240", ((1, 1.0), (240, 75.6))),  # section 6.2.2
         ("cg-t2", ((1, 1.0), (64, 50.0))),  # section 7.2
         ("lu-t2-three-way", ((1, 1.0), (21, 13.0), (64, 27.5))),  # section 7.2 and Table 7.2
         ("hpx-hierarchy16", ((1, 1.0), (4, 1.645), (8, 1.612), (16, 1.92))),  # Raj 2014, Table 6.1
-        ("hpx-abp16", ((1, 1.0), (4, 1.742), (8, 2.076), (16, 2.544))),
+        ("hpx-local16", ((1, 1.0), (4, 1.758), (8, 2.106), (16, 2.544))),
         ("bt-t2", ((1, 1.0),)),  # no number of it is published
     ],
 )
@@ -75,7 +84,7 @@ def test_the_hierarchy_scheduler_is_slower_on_8_cores_than_on_4() -> None:
 @pytest.mark.parametrize(
     ("scenario", "splits"),
     [
-        ("cg-lu", {(18, 18): 29.0}),  # Table 4.3
+        ("cg-lu", {(18, 18): 29.0, (4, 32): 24.0, (25, 11): 31.2}),  # Table 4.3
         ("oracle-sp-lu", {(18, 18): 25.0, (5, 31): 26.7}),  # section 7.3.1
         ("oracle-cg-ft", {(30, 6): 25.6, (35, 1): 28.0}),
         ("oracle-lu-bt", {(10, 6): 10.1}),  # section 7.3.2
@@ -113,12 +122,12 @@ def test_coming_and_going_is_as_thatcher_has_it() -> None:
     assert alone_s == pytest.approx([9.242, 0.189, 0.189, 0.189], rel=1e-3)
 
 
-def test_a_day_of_the_fleet_has_a_thousand_guests_from_the_start() -> None:
+def test_a_day_of_the_fleet_has_guests_that_stay_and_jobs_that_come() -> None:
     scenario = load_scenario("fleet-day")
     plans = expanded(scenario)
-    assert scenario.host.pcpus == 4096
-    assert sum(plan.start_s == 0.0 for plan in plans) == 1000
-    assert len(plans) > 2000
+    assert (scenario.host.pcpus, scenario.seconds) == (512, 24 * 3600.0)
+    assert sum(plan.start_s == 0.0 for plan in plans) == 125
+    assert len(plans) > 450
 
 
 def test_all_pairs_of_nine_curves_are_shipped() -> None:
@@ -157,7 +166,7 @@ def test_every_scenario_runs_under_every_policy_without_a_broken_law(name: str, 
         assert run.violations == ()
     assert run.decisions > 0
     assert run.sum_of_speedups > 0.0
-    if policy != "unmanaged":
+    if policy not in ("unmanaged", STEAL_GOVERNOR):
         assert all(sum(moment.allocations.values()) <= run.pcpus for moment in run.moments)
 
 

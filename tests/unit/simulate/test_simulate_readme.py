@@ -43,6 +43,7 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, object]:
         ("key of `[[guest]]`", scenario.Guest),
         ("key of `phases`", scenario.Phase),
         ("key of `[[arrivals]]`", scenario.Arrivals),
+        ("key of `[pairs]`", scenario.Pairs),
     ],
 )
 def test_every_key_of_a_scenario_with_its_default(heading: str, struct: type[msgspec.Struct]) -> None:

@@ -10,6 +10,7 @@ from vscaf.agentlink import messages
 from vscaf.simulate.engine.agent import LEAST_ERROR, MEMORY, GuestLink, Learned
 from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.simulate.engine.machine import Computing, SpeedModel
+from vscaf.simulate.scenarios.curves import Curve
 from vscaf.simulate.scenarios.scenario import GuestPlan, LatencySeconds, Noise, PhasePlan
 from vscaf.values import DomainKey, MetadataRules, RunState
 
@@ -130,6 +131,12 @@ class Guest:
         """Whether its program has work to do."""
         return self._phase.plan.curve is not None
 
+    @property
+    def _curve(self) -> Curve | None:
+        """The curve of its program now; None: it is idle."""
+        curve = self._phase.plan.curve
+        return self.plan.unmanaged_curve if self._allocation is None and curve is self.plan.curve else curve
+
     def update(self) -> None:
         """Counts the work since the last update, at the speed of that time."""
         now_s = self._loop.time()
@@ -168,11 +175,11 @@ class Guest:
 
     def _speed(self) -> float:
         assert self.key is not None  # it runs
-        domain, curve = self._host.domains[self.key], self._phase.plan.curve
+        domain, curve = self._host.domains[self.key], self._curve
         if curve is None or domain.state is not RunState.RUNNING:
             return 0.0
-        threads = 1 if self._phase.plan.serial else self.team
-        computing = Computing(curve, threads, self.plan.loss, self.plan.granularity == "fine")
+        threads, busy = (1, 1.0) if self._phase.plan.serial else (self.team, self._busy(curve))
+        computing = Computing(curve, threads, self.plan.loss, self.plan.granularity == "fine", busy)
         wanted = {vcpu: one for vcpu, one in domain.wanted.items() if one > 0.0 and vcpu < domain.vcpus}
         return self._world.model.speed(
             computing,
@@ -229,17 +236,22 @@ class Guest:
         """Tells the host which vCPUs its program would use now, and how much of each."""
         self._changes += 1
         assert self.key is not None  # it has started
-        curve = self._phase.plan.curve
+        curve = self._curve
         if curve is None:
             wanted = {}
         elif self._phase.plan.serial:
             wanted = {0: 1.0}
         else:
-            per_thread = 1.0 if self.plan.spins else min(1.0, curve.speedup(self.team) / self.team)
             # Threads that share a vCPU use more of it together, at most all.
-            per_thread = min(1.0, per_thread * max(1.0, self.team / self.online))
-            wanted = dict.fromkeys(range(min(self.team, self.online)), per_thread)
+            per_vcpu = min(1.0, self._busy(curve) * max(1.0, self.team / self.online))
+            wanted = dict.fromkeys(range(min(self.team, self.online)), per_vcpu)
         self._host.compute(self.key, wanted)
+
+    def _busy(self, curve: Curve) -> float:
+        """The share of a CPU that each thread of its team uses if it has one for itself."""
+        if self.plan.spins and not (self.plan.yields and self._allocation is None):
+            return 1.0
+        return min(1.0, curve.speedup(self.team) / self.team)
 
     # Its agent.
 
@@ -255,7 +267,10 @@ class Guest:
     def receive(self, message: messages.Allocate) -> None:
         """Receives an allocation; the newest counts. While the domain is paused, it waits in the channel."""
         self.update()
+        first = self._allocation is None
         self._allocation = message
+        if first:
+            self._compute()  # the CPUs that it gets are its own: see `yields` and `unmanaged_curve`
         if self._paused_s is None:
             self._follow()
         self._report_demand()
@@ -381,7 +396,7 @@ class Guest:
 
     def _ipc(self) -> float | None:
         """Instructions per cycle of a thread of its program now; None: not in its curve, or it does not compute."""
-        curve = self._phase.plan.curve
+        curve = self._curve
         if curve is None or curve.ipc is None or self.team < 1:
             return None
         return curve.ipc * curve.speedup(self.team) / self.team

@@ -43,23 +43,26 @@ def host_cpus(host: Host) -> HostCpus:
 class Computing:
     """A program that computes: a team of `threads` on `curve`, and what it loses when it has too few CPUs.
 
-    loss: see scenario.LOSS. fine: its threads wait for the slowest of them.
+    loss: see scenario.LOSS. fine: its threads wait for the slowest of them. busy: the share of a CPU that each thread
+    uses if it has one for itself.
     """
 
     curve: Curve
     threads: int
     loss: float
     fine: bool
+    busy: float = 1.0
 
 
 class SpeedModel:
     """The true speed of a program, from the time that its vCPUs get on *host*'s pCPUs *cpus*. Speed 1: one CPU alone.
 
     The team has as many effective CPUs as threads, less what threads lose by sharing cores (`smt_yield`). On a curve S
-    its speed is S(effective CPUs) if each thread has a CPU. With x threads for each CPU that they get, the speed is
-    divided by x. The team also waits for threads that do not run, so the speed is divided by x^k, k = log2(loss). For
-    x = 2 that is `loss`, which was measured (see scenario.LOSS); for larger x it is an extrapolation. A partition on
-    several nodes, or away from its memory, loses `remote_penalty` of the speed. depends_on_load: load_cpus matters.
+    its speed is S(effective CPUs) if each thread has a CPU. If the threads want x CPUs for each CPU that they get, the
+    speed is divided by x. The team also waits for threads that do not run, so the speed is divided by x^k, where k =
+    log2(loss). For x = 2 that is `loss`, which was measured (see scenario.LOSS); for other x it is an extrapolation. A
+    partition on several nodes, or away from its memory, loses `remote_penalty` of the speed. depends_on_load: load_cpus
+    matters.
     """
 
     def __init__(self, host: Host, cpus: HostCpus) -> None:
@@ -94,7 +97,7 @@ class SpeedModel:
         if share <= 0.0:
             return 0.0
         speed = computing.curve.speedup(computing.threads * self._throughput(wanted, pins, load_cpus))
-        crowding = computing.threads / (len(wanted) * share)
+        crowding = computing.threads * computing.busy / (sum(wanted.values()) * share)
         if crowding > 1.0 + 1e-9:
             waits = math.log2(computing.loss) if computing.threads > 1 else 0.0
             speed /= crowding ** (1.0 + waits)

@@ -23,6 +23,7 @@ from vscaf.simulate.engine.host import DEFAULT_SHARES, Latencies, SimulatedHost
 from vscaf.simulate.engine.machine import SpeedModel, host_cpus
 from vscaf.simulate.engine.recorder import ErrorRecorder, Laws, Recorder
 from vscaf.simulate.engine.result import GuestResult, Run
+from vscaf.simulate.engine.steal_governor import STEAL_GOVERNOR, GovernedGuest, steal_governor
 from vscaf.simulate.engine.virtual_time import run_virtual
 from vscaf.simulate.scenarios.expansion import expanded
 from vscaf.simulate.scenarios.scenario import GuestPlan, Scenario
@@ -49,7 +50,7 @@ def simulate(
     on_progress: Callable[[float], None] | None = None,
     policy_function: Policy | None = None,
 ) -> Run:
-    """Runs *scenario* under *policy*: the installed one, or *policy_function* under that name.
+    """Runs *scenario* under *policy*: the installed one, `steal-governor`, or *policy_function* under that name.
 
     seed: for noise and generated guests, None: the scenario's. options: of the policy, None: those of the scenario.
     on_progress: called with the share of the time that is over. UsageError if the scenario or the policy cannot be
@@ -61,6 +62,8 @@ def simulate(
     if options is None:
         options = scenario.policy_options.get(policy, {})
     chosen = PolicyConfig(name=policy, options=dict(options))
+    if policy == STEAL_GOVERNOR:
+        policy_function = steal_governor
 
     async def run() -> Run:
         simulation = _Simulation(scenario, plans, chosen, policy_function, seed, journal)
@@ -137,7 +140,8 @@ class _Simulation:
         model = SpeedModel(machine, cpus)
         self._at_once = scenario.period_ms <= NEWS_PERIOD_MS
         world = World(self._host, model, latencies, scenario.noise, self._pool, self._at_once, self._ended)
-        self._guests = [Guest(plan, world, seed) for plan in plans]
+        kind = GovernedGuest if policy.name == STEAL_GOVERNOR else Guest
+        self._guests: list[Guest] = [kind(plan, world, seed) for plan in plans]
         self._by_key: dict[DomainKey, Guest] = {}
         self._before: dict[str, Tally] = {}
         config = Config(

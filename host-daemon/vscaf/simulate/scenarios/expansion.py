@@ -38,7 +38,13 @@ def _paired(scenario: Scenario) -> tuple[Scenario, ...]:
     sizes = range(1, scenario.host.pcpus + 1)
     alone_s = pairs.alone_s
     guests = [
-        Guest(name=curve.name, curve=named, work_s=alone_s and alone_s * max(map(curve.speedup, sizes)))
+        Guest(
+            name=curve.name,
+            curve=named,
+            work_s=alone_s and alone_s * max(map(curve.speedup, sizes)),
+            loss=pairs.loss,
+            yields=pairs.yields,
+        )
         for curve, named in zip(curves, pairs.curves, strict=True)
     ]
     return tuple(
@@ -90,6 +96,7 @@ def _counted(guest: Guest, scenario: Scenario) -> Iterator[GuestPlan]:
         raise UsageError(f"{where}: maximum {guest.maximum} is below minimum {guest.minimum}: raise it")
     try:
         curve = curve_of(guest.curve)
+        unmanaged_curve = curve if guest.unmanaged_curve is None else curve_of(guest.unmanaged_curve)
         phases = tuple(_phase(phase, curve) for phase in guest.phases) or (PhasePlan(None, None, curve),)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
@@ -115,6 +122,8 @@ def _counted(guest: Guest, scenario: Scenario) -> Iterator[GuestPlan]:
             granularity=guest.granularity,
             loss=guest.loss or LOSS[guest.granularity],
             spins=guest.granularity == "fine" if guest.spins is None else guest.spins,
+            yields=guest.yields,
+            unmanaged_curve=unmanaged_curve,
             vcpus_at_start=min(guest.vcpus_at_start or vcpus, vcpus),
             home_node=guest.home_node,
             phases=phases,
@@ -171,6 +180,8 @@ def _arriving(arrivals: Arrivals, scenario: Scenario, rng: random.Random) -> Ite
             granularity=arrivals.granularity,
             loss=LOSS[arrivals.granularity],
             spins=arrivals.granularity == "fine",
+            yields=False,
+            unmanaged_curve=curve,
             vcpus_at_start=vcpus,
             home_node=None,
             phases=tuple(_turns(arrivals, curve, rng)),

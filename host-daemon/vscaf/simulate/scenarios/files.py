@@ -85,6 +85,7 @@ def _with_paths(scenario: Scenario, directory: Path) -> Scenario:
             msgspec.structs.replace(
                 guest,
                 curve=found(guest.curve),
+                unmanaged_curve=found(guest.unmanaged_curve),
                 phases=tuple(msgspec.structs.replace(phase, curve=found(phase.curve)) for phase in guest.phases),
             )
             for guest in scenario.guests

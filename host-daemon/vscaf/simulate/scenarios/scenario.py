@@ -22,6 +22,7 @@ Span = Annotated[float, Meta(gt=0, le=1e9)]
 PerHour = Annotated[float, Meta(ge=0, le=1e6)]
 Cpus = Annotated[int, Meta(ge=1, le=4096)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Loss = Annotated[float, Meta(ge=1, le=100)]
 CurveName = str | Amdahl | Log | Usl | Downey | Perfect
 """A shipped curve's name, a file (relative to the scenario), or a formula: {model = "amdahl", serial = 0.05}."""
 
@@ -82,7 +83,9 @@ class Guest(_Table, frozen=True, kw_only=True):
     claims: the efficiency that a lying guest reports. rigid: its team never changes. granularity: how much its threads
     wait for each other (barriers every millisecond, or almost none). loss: if each thread has half a CPU, how many
     times slower the guest is than its CPU time would give; absent: by its granularity. spins: whether a waiting thread
-    keeps its CPU busy; absent: if it is fine-grained. phases: what it does, repeated; absent: it computes at `curve`.
+    keeps its CPU busy; absent: if it is fine-grained. yields: until vscaf gives it CPUs of its own, a waiting
+    thread leaves its CPU to others, although it spins. unmanaged_curve: replaces `curve` until then, for a program that
+    is slower without vscaf even if it is alone; absent: `curve`. phases: what it does, repeated; absent: it computes.
     vcpus_at_start: vCPUs that are plugged when it starts; absent: all. home_node: node of its memory; absent: where it
     runs.
     """
@@ -103,8 +106,10 @@ class Guest(_Table, frozen=True, kw_only=True):
     crash_s: Seconds | None = None
     rigid: bool = False
     granularity: Granularity = "fine"
-    loss: Annotated[float, Meta(ge=1, le=100)] | None = None
+    loss: Loss | None = None
     spins: bool | None = None
+    yields: bool = False
+    unmanaged_curve: CurveName | None = None
     vcpus_at_start: Cpus | None = None
     home_node: Annotated[int, Meta(ge=0)] | None = None
     phases: tuple[Phase, ...] = ()
@@ -174,6 +179,8 @@ class GuestPlan:
     granularity: Granularity
     loss: float
     spins: bool
+    yields: bool
+    unmanaged_curve: Curve
     vcpus_at_start: int
     home_node: int | None
     phases: tuple[PhasePlan, ...]
@@ -183,12 +190,14 @@ class Pairs(_Table, frozen=True, kw_only=True):
     """The table [pairs]: the file stands for one scenario for each pair of curves, with one guest of each.
 
     apart_s: how much later the second guest starts. alone_s: sets the work of each guest, which takes this time alone
-    on the host's best number of pCPUs; absent: they stay.
+    on the host's best number of pCPUs; absent: they stay. loss, yields: of each guest, as in [[guest]].
     """
 
     curves: Annotated[tuple[CurveName, ...], Meta(min_length=2)]
     apart_s: Seconds = 0.0
     alone_s: Span | None = None
+    loss: Loss | None = None
+    yields: bool = False
 
 
 class Scenario(_Table, frozen=True, kw_only=True):
@@ -221,7 +230,8 @@ LOSS: dict[str, float] = {"fine": 2.4, "coarse": 1.0}
 """Default of `loss`. It was measured with two guests of two vCPUs on two pCPUs, unpinned against partitioned:
 coarse-grained work loses nothing (1.0 to 1.1), fine-grained work loses a factor of 2.4 to 15, the most if waiting
 threads only spin. The least of these is the default. With it, two programs of 36 threads on 36 cores come near the
-speedups of unmodified programs in Creech 2015, Table 4.3: CG 6.0 (there 6.4), LU 4.7 (there 4.1)."""
+speedups of unmodified programs in Creech 2015, Table 4.3: CG 6.0 (there 6.4), LU 4.7 (there 4.1). Scenarios of other
+machines give their own."""
 
 
 def curve_of(named: CurveName) -> Curve:
