@@ -2,7 +2,8 @@
 
 `thesis`: SCAF's published choices, from the information that SCAF had. `oracle`: the gap to the best static split.
 `equipartition`: wins, even pairs and losses against equal shares, as in Table 7.1 of Creech 2015. `liar`: the gain from
-a false report. It ends with the table of the option `most_of_equal`: its cost, and what a liar still gains. `decide`: time and memory of a decision for numbers of domains and pCPUs.
+a false report. It ends with the table of the option `most_of_equal`: its cost, and what a liar still gains. `decide`:
+time and memory of a decision for numbers of domains and pCPUs.
 """
 
 from __future__ import annotations
