@@ -70,7 +70,7 @@ struct client {
     uint64_t seen_ns;     /* when its CPU time was read last */
     uint32_t prospective_share;        /* idle: its share if it ran, too */
     uint64_t prospective_share_inputs; /* a hash of the inputs of `prospective_share` */
-    uint32_t split_share[2];           /* results of split_cpus in the last split, without and with competition */
+    uint32_t split_share[2];           /* shares in the last split, without and with competition */
 
     /* contain.c */
     bool contained;     /* it runs only on its share of the CPUs */

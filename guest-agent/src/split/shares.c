@@ -9,7 +9,7 @@
 #include "system/options.h"
 
 #define IDLE_PERIODS 2u
-#define NEWCOMER_NS UINT64_C(2000000000) /* after it joins, a process has an equal share for this long, as in SCAF */
+#define NEWCOMER_NS UINT64_C(2000000000) /* how long a process that joined has an equal share, as in SCAF's code */
 
 static bool is_running(const struct client *client)
 {
@@ -44,6 +44,15 @@ static double weight_of(const struct client *client, const struct shares_facts *
                 split_weight_most(facts->cpus.team_limit));
 }
 
+static struct split_part part_of(const struct client *client, uint32_t most, const struct shares_facts *facts,
+                                 uint64_t now_ns)
+{
+    return (struct split_part){.weight = weight_of(client, facts, now_ns),
+                               .most = most,
+                               .points = client->learned.points,
+                               .points_count = client->learned.points_count};
+}
+
 /* Collects the running processes as parts of a split, in the order of their slots. With `competition`, each is bounded
  * by what it can use now, else by what its next sections could use. */
 static size_t collect(struct clients *clients, const struct shares_facts *facts, bool competition, uint64_t now_ns,
@@ -56,8 +65,7 @@ static size_t collect(struct clients *clients, const struct shares_facts *facts,
         if (!is_running(client))
             continue;
         members[count] = client;
-        parts[count++] = (struct split_part){.weight = weight_of(client, facts, now_ns),
-                                             .most = current_max_team(client, limit, competition)};
+        parts[count++] = part_of(client, current_max_team(client, limit, competition), facts, now_ns);
     }
     return count;
 }
@@ -84,13 +92,12 @@ static void split(struct shares *shares, struct clients *clients, const struct s
         clients->slots[i].share = 1;
     size_t count = collect(clients, facts, competition, now_ns, parts, members);
     uint32_t cpus = facts->cpus.joined;
-    split_cpus(parts, count, cpus, facts->chunk);
     uint64_t inputs_hash = hash_mix(hash_mix(count, cpus), (uint64_t)facts->chunk << 32 | facts->policy);
     for (size_t i = 0; i < count; i++)
         inputs_hash = hash_mix(hash_mix(inputs_hash, members[i]->joined_ns ^ (uint64_t)members[i]->fd), parts[i].most);
     for (size_t i = 0; i < count; i++)
         parts[i].before = shares->inputs_hash[competition] == inputs_hash ? members[i]->split_share[competition] : 0;
-    split_settle(parts, count, facts->chunk);
+    split_checked(parts, count, cpus, facts->chunk);
     shares->inputs_hash[competition] = inputs_hash;
     for (size_t i = 0; i < count; i++) {
         members[i]->split_share[competition] = parts[i].share;
@@ -107,7 +114,13 @@ static uint64_t hash_part(uint64_t hash, const struct split_part *part)
 {
     uint64_t weight;
     memcpy(&weight, &part->weight, sizeof(weight));
-    return hash_mix(hash_mix(hash, weight), part->most);
+    hash = hash_mix(hash_mix(hash, weight), part->most);
+    for (size_t i = 0; i < part->points_count; i++) {
+        uint64_t speedup;
+        memcpy(&speedup, &part->points[i].speedup, sizeof(speedup));
+        hash = hash_mix(hash_mix(hash, part->points[i].p), speedup);
+    }
+    return hash;
 }
 
 /* Computes what each idle process would get if it ran, and no other idle one did. Its next section begins with that
@@ -130,14 +143,14 @@ static void compute_prospective_shares(struct clients *clients, const struct sha
         }
         if (client->page == NULL || count >= CLIENTS_MAX)
             continue;
-        struct split_part own = {.weight = weight_of(client, facts, now_ns), .most = client_max_team(client, limit)};
+        struct split_part own = part_of(client, client_max_team(client, limit), facts, now_ns);
         uint64_t inputs_hash = hash_mix(hash_part(running, &own), before);
         if (client->prospective_share > 0 && client->prospective_share_inputs == inputs_hash)
             continue;
         memcpy(with, parts, before * sizeof(*parts));
         with[before] = own;
         memcpy(&with[before + 1], &parts[before], (count - before) * sizeof(*parts));
-        split_cpus(with, count + 1, cpus, facts->chunk);
+        split_checked(with, count + 1, cpus, facts->chunk);
         client->prospective_share = usable(&with[before]);
         client->prospective_share_inputs = inputs_hash;
     }

@@ -199,3 +199,47 @@ void split_settle(struct split_part parts[], size_t count, uint32_t chunk)
     for (size_t i = 0; i < count && sum_before == sum; i++)
         parts[i].share = parts[i].before;
 }
+
+/* S(p) of a process with a known weight. */
+static double speedup_at(const struct split_part *part, uint32_t p)
+{
+    double log_p = log((double)p), log_before = 0.0, before = 1.0;
+    for (size_t i = 0; i < part->points_count; i++) {
+        const struct speedup_point *point = &part->points[i];
+        if (point->p < 2)
+            continue;
+        double log_point = log((double)point->p);
+        if (log_p <= log_point)
+            return before + (point->speedup - before) * (log_p - log_before) / (log_point - log_before);
+        log_before = log_point;
+        before = point->speedup;
+    }
+    return before + part->weight * (log_p - log_before);
+}
+
+static uint32_t usable(const struct split_part *part, uint32_t share)
+{
+    return part->most > 0 && share > part->most ? part->most : share;
+}
+
+void split_checked(struct split_part parts[], size_t count, uint32_t cpus, uint32_t chunk)
+{
+    double gain = 0.0; /* of the equal shares */
+    for (size_t i = 0; i < count; i++) {
+        parts[i].weight_kept = parts[i].weight;
+        parts[i].weight = 0.0;
+    }
+    split_cpus(parts, count, cpus, chunk);
+    for (size_t i = 0; i < count; i++) {
+        parts[i].equal = parts[i].share;
+        parts[i].weight = parts[i].weight_kept;
+    }
+    split_cpus(parts, count, cpus, chunk);
+    split_settle(parts, count, chunk);
+    for (size_t i = 0; i < count; i++)
+        if (weight_known(&parts[i]) && parts[i].share != parts[i].equal)
+            gain += speedup_at(&parts[i], usable(&parts[i], parts[i].equal)) -
+                    speedup_at(&parts[i], usable(&parts[i], parts[i].share));
+    for (size_t i = 0; i < count && gain > 0.0; i++)
+        parts[i].share = parts[i].equal;
+}

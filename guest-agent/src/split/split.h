@@ -19,7 +19,10 @@ struct split_part {
     double exact;   /* the result before it was made whole */
 
     uint32_t before; /* for split_settle: its share so far; 0: none */
-    double portion, high, error; /* used only inside split.c */
+    const struct speedup_point *points; /* for split_checked, if the weight is known: by ascending p, each p once */
+    size_t points_count;
+    uint32_t equal; /* used only inside split.c, as are the next ones */
+    double weight_kept, portion, high, error;
 };
 
 /* C of SCAF's model S(p) = 1 + C ln p (thesis section 4.3), by least squares through (1, 1), each point weighted by
@@ -52,5 +55,11 @@ void split_cpus(struct split_part parts[], size_t count, uint32_t cpus, uint32_t
  * would resize teams in each period. Each resize costs a team about a millisecond. */
 #define SPLIT_SETTLED 0.65
 void split_settle(struct split_part parts[], size_t count, uint32_t chunk);
+
+/* split_cpus and split_settle; but if the sum of speedups is larger with equal shares, by what was measured, then equal
+ * shares. This bounds what the model can lose where it does not fit. Between two measured sizes, S is linear in ln p;
+ * beyond the last one it rises with C. So what was not measured is taken from the model: its split is tried, and then
+ * it is measured. A process whose weight is unknown does not count. Only `share` is a result. */
+void split_checked(struct split_part parts[], size_t count, uint32_t cpus, uint32_t chunk);
 
 #endif

@@ -88,3 +88,18 @@ def test_shares_follow_the_estimates(rig: Rig) -> None:
     good.say("estimate 0 2 1950000 20000 30")
     poor.say("estimate 0 2 1100000 20000 30")
     wait_until(lambda: (good.team(), poor.team()) == (3, 1), "shares by speedup")
+
+
+def test_equal_shares_where_they_measured_better(rig: Rig) -> None:
+    """The third CPU makes a program slower. The model, which still has the larger C for it, would give it three."""
+    rig.start()
+    good, poor = rig.join(), rig.join()
+    for program in (good, poor):
+        program.say("busy 1")
+    good.say("estimate 0 2 1950000 20000 30")
+    poor.say("estimate 0 2 1100000 20000 30")
+    wait_until(lambda: (good.team(), poor.team()) == (3, 1), "shares by the model")
+    good.say("estimate 1 3 1700000 20000 30")
+    wait_until(lambda: (good.team(), poor.team()) == (2, 2), "equal shares")
+    good.say("estimate 1 3 2500000 20000 30")
+    wait_until(lambda: (good.team(), poor.team()) == (3, 1), "shares by the model again")

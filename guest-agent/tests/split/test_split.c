@@ -143,6 +143,71 @@ static void test_exactly(void **state)
     assert_float_equal(parts[1].exact, 2.0, 1e-12);
 }
 
+/* One process, with the points of its speedup. */
+static struct split_part part_with(const struct speedup_point points[], size_t count)
+{
+    return (struct split_part){
+        .weight = split_weight_of(points, count), .most = 99, .points = points, .points_count = count};
+}
+
+static void check_checked(struct split_part parts[], size_t count, uint32_t cpus, const uint32_t expected[])
+{
+    split_checked(parts, count, cpus, 1);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(parts[i].share, expected[i]);
+}
+
+static const struct speedup_point knee[] = {{1, 1.0, 0.0, 40}, {8, 8.0, 0.1, 40}, {12, 8.0, 0.1, 40}};
+static const struct speedup_point linear[] = {{8, 8.0, 0.1, 40}, {13, 13.0, 0.1, 40}};
+static const struct speedup_point slow[] = {{1, 1.0, 0.0, 40}, {4, 3.2, 0.1, 40}, {8, 4.0, 0.1, 40}};
+
+/* A program with a knee at the equal share. As long as only that size is known, the model decides. When more is known,
+ * the CPUs beyond the knee are seen to bring nothing. */
+static void test_equal_shares_where_the_model_does_not_fit(void **state)
+{
+    (void)state;
+    struct split_part first[] = {part_with(knee, 2), part_with(&slow[2], 1)};
+    check_checked(first, 2, 16, (uint32_t[]){11, 5});
+    struct split_part parts[] = {part_with(knee, 3), part_with(slow, 3)};
+    check(parts, 2, 16, (uint32_t[]){11, 5});
+    check_checked(parts, 2, 16, (uint32_t[]){8, 8});
+    /* The weights are as before, so the next call decides again. */
+    parts[0].points_count = parts[1].points_count = 0;
+    check_checked(parts, 2, 16, (uint32_t[]){11, 5});
+}
+
+/* Where other points than the model's show a gain, the model's split stays. */
+static void test_a_split_that_measured_better_stays(void **state)
+{
+    (void)state;
+    static const struct speedup_point falling[] = {{3, 2.5, 0.1, 40}, {8, 2.0, 0.1, 40}};
+    struct split_part parts[] = {part_with(linear, 2), part_with(falling, 2)};
+    check_checked(parts, 2, 16, (uint32_t[]){14, 2});
+    parts[0].before = 12; /* and so does one that has settled */
+    parts[1].before = 4;
+    parts[0].weight = 12.6;
+    parts[1].weight = 3.4;
+    check_checked(parts, 2, 16, (uint32_t[]){12, 4});
+}
+
+/* Unknown processes do not count, and CPUs that a process cannot use bring it nothing. */
+static void test_check_with_unknown_processes_and_bounds(void **state)
+{
+    (void)state;
+    struct split_part parts[] = {part_with(knee, 3), part_with(linear, 2), part_with(slow, 3)};
+    parts[1].weight = 0.0;
+    check_checked(parts, 3, 24, (uint32_t[]){8, 8, 8});
+    parts[2].most = 4;
+    check_checked(parts, 3, 24, (uint32_t[]){11, 9, 4}); /* 11 and 10 bring the first one the same */
+    /* A whole chunk may be more than a process can use: here 5 of 8, and S(5) counts. */
+    static const struct speedup_point late[] = {{4, 3.0, 0.1, 40}, {8, 7.9, 1.0, 40}};
+    struct split_part chunks[] = {part_with(late, 2), part_with(linear, 2)};
+    chunks[0].most = 5;
+    split_checked(chunks, 2, 16, 4);
+    assert_true(chunks[0].share == 4 && chunks[1].share == 12);
+    split_checked(NULL, 0, 4, 1);
+}
+
 static void check_settled(double weight, uint32_t before, uint32_t expected)
 {
     struct split_part parts[] = {{.weight = weight, .most = 99, .before = before},
@@ -211,6 +276,9 @@ int main(void)
         cmocka_unit_test(test_bounds_go_to_the_others),
         cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_exactly),
+        cmocka_unit_test(test_equal_shares_where_the_model_does_not_fit),
+        cmocka_unit_test(test_a_split_that_measured_better_stays),
+        cmocka_unit_test(test_check_with_unknown_processes_and_bounds),
         cmocka_unit_test(test_settles),
         cmocka_unit_test(test_laws),
     };

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import agent_model
 from .report import Report, Result, median_interval, run_benchmark
 
 PROCESSES = 64
@@ -361,7 +362,12 @@ def latency(bench: Bench, report: Report) -> None:
     add_latency(report, "agent.exit_to_team", pairs, "bare end of file", "< 100 ms")
 
 
-PARTS = {"cpu": cpu, "memory": memory, "latency": latency}
+def model(bench: Bench, report: Report) -> None:
+    """The agent's split of a guest against equal shares, for the simulator's curves."""
+    agent_model.measure(bench.agent_path.parent / "split-lines", bench.quick, report)
+
+
+PARTS = {"cpu": cpu, "memory": memory, "latency": latency, "model": model}
 
 
 @contextmanager
