@@ -237,7 +237,7 @@ void split_checked(struct split_part parts[], size_t count, uint32_t cpus, uint3
     split_cpus(parts, count, cpus, chunk);
     split_settle(parts, count, chunk);
     for (size_t i = 0; i < count; i++)
-        if (weight_known(&parts[i]))
+        if (weight_known(&parts[i]) && parts[i].share != parts[i].equal)
             gain += speedup_at(&parts[i], usable(&parts[i], parts[i].equal)) -
                     speedup_at(&parts[i], usable(&parts[i], parts[i].share));
     for (size_t i = 0; i < count && gain > 0.0; i++)
