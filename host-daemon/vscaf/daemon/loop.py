@@ -183,8 +183,9 @@ class Daemon:
             if self._looking is None and clock.now_s() >= self._look_due_s():
                 self._looking = asyncio.create_task(self._look_once())
             # Steps do not wait for a look: libvirt may be slow, and guests that answer would have to wait too.
-            self._news.clear()
-            self._step()
+            if self._news.is_set() or clock.now_s() >= self._again_at_s:
+                self._news.clear()
+                self._step()
             due_s = self._again_at_s if self._looking is not None else min(self._look_due_s(), self._again_at_s)
             try:
                 async with asyncio.timeout(min(IDLE_S, max(0.0, due_s - clock.now_s()))):
@@ -267,9 +268,9 @@ class Daemon:
 
     def _handle_policy_errors(self) -> None:
         """Puts domains at fault whose points made the policy raise. If it raises without points, shares are equal."""
-        by_name = self.inventory.taking_part()
         for name, error in self.decider.faults.items():
-            self.inventory.containment.failed(by_name[name], f"policy {self.policy.name}, with its speedup,", error)
+            domain = self.inventory.taking_part()[name]
+            self.inventory.containment.failed(domain, f"policy {self.policy.name}, with its speedup,", error)
         error_without = self.decider.policy_error
         if error_without is None:
             self._warnings.clear("policy")
@@ -328,10 +329,10 @@ class Daemon:
             self._place(pool, decision, by_name, homes, competition)
             self._placed = placed
         for domain in by_name.values():
-            assert domain.goal is not None  # placed above
-            limit = domain.maximum
-            if (domain.goal.limit, domain.goal.competition) != (limit, competition):
-                domain.goal = replace(domain.goal, limit=limit, competition=competition)
+            goal, limit = domain.goal, domain.maximum
+            assert goal is not None  # placed above
+            if goal.limit != limit or goal.competition != competition:
+                domain.goal = replace(goal, limit=limit, competition=competition)
         if not self._journal_writer.stale(self.managed):
             return
         if all(domain.in_journal(self.journal.entries) for domain in by_name.values()):

@@ -37,6 +37,8 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     if agent is not None and demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
         return
     steady = demand_confirmed and domain.inferred.demand > 0
+    if steady and domain.inferred.vcpu_seen is not None and now_s - domain.inferred.vcpu_seen_at_s < STEADY_WINDOW_S:
+        return  # true for most domains that compute, at most looks
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
     if domain.seen.paused and domain.suspended_by_us:
         # Its demand stays as before, because it cannot report. A new window begins when it runs again.
@@ -68,8 +70,8 @@ def _demand_confirmed(domain: ManagedDomain, agent: int, held: int) -> bool:
     """Whether the agent repeats the demand that is in force and nothing casts doubt on it."""
     return (
         agent == domain.inferred.demand
-        and repeats_itself(agent, domain.inferred.demand_memory)
         and held == domain.inferred.held_at_look
+        and repeats_itself(agent, domain.inferred.demand_memory)
         and not domain.trust.doubted
         and not domain.seen.paused
     )
