@@ -33,7 +33,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     agent's present report. So a guest cannot change the measurement by causing more looks.
     """
     agent, held = domain.agent_demand(), len(domain.held)
-    demand_confirmed = agent is not None and _demand_confirmed(domain, agent, held)
+    domain.inferred.confirmed = demand_confirmed = agent is not None and _demand_confirmed(domain, agent, held)
     if agent is not None and demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
         return
     steady = demand_confirmed and domain.inferred.demand > 0
