@@ -13,6 +13,7 @@ from vscaf_policies.state import (
     SpeedupPoint,
     exploring,
     refuse_unknown_options,
+    timeless,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "policy_names",
     "refuse_unknown_options",
     "smallest",
+    "timeless",
 ]

@@ -3,9 +3,10 @@
 import math
 
 from vscaf_policies.bounds import MOST_OF_EQUAL, bounded_partition, limited_claims
-from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options
+from vscaf_policies.state import DomainState, Options, PoolState, refuse_unknown_options, timeless
 
 
+@timeless
 def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
     """p_i = N C_i / sum C (Creech 2015, eq. 4.9), within the bounds.
 

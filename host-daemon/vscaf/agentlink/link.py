@@ -56,10 +56,10 @@ class AgentLink:
 
     `hello`, `report`: the guest's last ones on this connection. `demand`: that of the last report; None: there is none.
     A report whose text before `busy` is that of the last one says nothing new about demand, online CPUs and allocation.
-    The rest of it is decoded and checked when `report` is read, if no other report has come by then.
+    The rest of it is decoded and checked when `report` is read, unless another report has come by then.
 
-    `generation` grows with each hello of the guest. A
-    hello makes everything that was sent before void, `acknowledged` included. `acknowledged`: the number of the
+    `generation` grows with each hello of the guest. A hello makes everything that was sent before void, `acknowledged`
+    included. `acknowledged`: the number of the
     allocation in force, as the guest last reported it; None if that number was not sent since its hello. `bad_lines`:
     lines that were not a valid message. `throttled`: how often reading was paused because the guest sent too much.
     `fault`: an unexpected error in this link. The reader resets it to None.
@@ -426,7 +426,7 @@ class AgentLink:
         self.report_at_s = now_s
         self._report, self._report_line, self._undecoded = report, line, b""
         state = messages.encoded_state(report)
-        self._same_state = state if line.startswith(state) else _NO_LINE
+        self._same_state = state if line.startswith(state) else line
         if (
             before is not None
             and before.demand == report.demand

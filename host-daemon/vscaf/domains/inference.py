@@ -56,7 +56,9 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
             )
         domain.inferred.held_at_look = held
         _model(domain, now_s, domains)
-        domain.inferred.demand_memory = after_window(agent, usage, held, vcpus, domain.inferred.demand_memory)
+        memory = domain.inferred.demand_memory = after_window(agent, usage, held, vcpus, domain.inferred.demand_memory)
+        if agent is not None and not repeats_itself(agent, memory):
+            domain.inferred.confirmed = False
     elif steady:
         return
     wanted = demand_now(agent, vcpus, domain.inferred.demand_memory)

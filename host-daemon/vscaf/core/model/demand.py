@@ -108,7 +108,8 @@ def after_window(  # noqa: PLR0917 (six facts, each of its own type)
             used = int(unclaimed_s >= thresholds.idle_use_burst_s)
         unseen_s = _unseen_s(usage, memory, thresholds) if agent > 0 else 0.0
         memory = DemandMemory(used=used, unclaimed_s=unclaimed_s, unseen_s=unseen_s, demand=memory.demand)
-    return replace(memory, demand=demand_now(agent, vcpus, memory, thresholds))
+    demand = demand_now(agent, vcpus, memory, thresholds)
+    return memory if demand == memory.demand else replace(memory, demand=demand)
 
 
 def repeats_itself(agent: int, memory: DemandMemory) -> bool:
