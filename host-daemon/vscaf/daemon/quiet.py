@@ -24,7 +24,7 @@ def is_quiet(domains: Iterable[ManagedDomain], pool: PoolState, decision: Decisi
     domains: all that the daemon knows. decision: the last one, about *pool*.
     """
     waiting = decision.sharing or decision.queued or decision.suspended or decision.memory.pending.requests
-    if waiting or not decision.managed or any([one.newcomer for one in pool.domains]):
+    if waiting or not decision.managed or any(one.newcomer for one in pool.domains):
         return False
     return all(map(_settled, domains))
 

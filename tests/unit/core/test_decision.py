@@ -201,9 +201,9 @@ def test_who_need_not_be_asked_the_same_again_decides_as_if_it_were(changes, pol
                 replace(d, scaf_weight=d.scaf_weight * factor, demand=demand if d.name == "a" else 64)
                 for d, factor in zip(state.domains, factors, strict=True)
             ]
-            state = replace(state, domains=tuple(now), time_s=0.25 * number)
-            decision = decisions[saves] = decide(state, one, {} if most is None else {"most_of_equal": most}, memory)
-            both[saves] = (one, applied(state, decision), decision.memory)
+            shown = replace(state, domains=tuple(now), time_s=0.25 * number)
+            decision = decisions[saves] = decide(shown, one, {} if most is None else {"most_of_equal": most}, memory)
+            both[saves] = (one, applied(shown, decision), decision.memory)
         assert replace(decisions[True], memory=DecideMemory()) == replace(decisions[False], memory=DecideMemory())
     assert calls[True] <= calls[False]
 

@@ -43,7 +43,9 @@ class Watched:
 
     def announce(self, again: bool) -> None:
         self.domain.session.announce(AnnouncedSize(CPUS, CPUS, competition=False), again, 1.0)
-        self.change(announced=AnnouncedSize(CPUS, CPUS, competition=False), acknowledged=False, announced_at_s=self.now_s)
+        self.change(
+            announced=AnnouncedSize(CPUS, CPUS, competition=False), acknowledged=False, announced_at_s=self.now_s
+        )
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -104,8 +104,9 @@ def decide(
     the change, and there is some gain. Then the domains that waited long enough get their part of the change, and the
     others change as far as that needs. A policy that changes its answer for another reason (its options, the time) acts
     at once. To tell these cases apart, the policy is called a second time with the former knowledge, so it must be
-    pure. A policy that declares that the time does not matter (`timeless`) is not asked the same again. If circumstances did change, the answer of a policy that uses fitted curves is carried out for the domains
-    whose circumstances changed, and for the others as far as it pays.
+    pure. A policy that declares that the time does not matter (`timeless`) is not asked the same again. If
+    circumstances did change, the answer of a policy that uses fitted curves is carried out for the domains whose
+    circumstances changed, and for the others as far as it pays.
 
     Raises PolicyError if the policy refuses its options or its answer is not CPUs by name; ValueError for a pool
     without one whole chunk or with two domains of the same name.
