@@ -14,6 +14,7 @@ from vscaf_policies.state import (
     exploring,
     ignoring_weights,
     refuse_unknown_options,
+    timeless,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "policy_names",
     "refuse_unknown_options",
     "smallest",
+    "timeless",
 ]

@@ -166,6 +166,8 @@ class _Trial:
         # A policy with several answers to one question would fail the next checks for the same reason.
         if self._try("repeated", self._not_repeatable, "the same answer twice, and for a copy"):
             self._try("order-of-domains", self._depends_on_order, "does not matter")
+            if getattr(self._policy, "timeless", False):
+                self._try("timeless", self._depends_on_time, "the answer does not depend on time_s")
             self._time_and_order_of_calls()
         self._try("bounds", _outside_bounds, "within bounds and pool by itself", Verdict.NOTED)
         self._time_decisions()
@@ -254,6 +256,11 @@ class _Trial:
                 hint = "let names decide ties" if _alike(state.domains) else "sort the domains by name first"
                 return f"it says {first}, but {other} if the order in the pool is {names}: {hint}"
         return ""
+
+    def _depends_on_time(self, state: PoolState, outcome: Outcome) -> str:
+        first, later = self._ask(state), self._ask(replace(state, time_s=state.time_s + 1000.5))
+        hint = "leave out the decorator `timeless`"
+        return "" if first == later else f"it says {first}, but {later} at another time_s: {hint}"
 
     def _time_and_order_of_calls(self) -> None:
         """The answer for a state must depend neither on the clock nor on earlier calls."""

@@ -4,10 +4,11 @@ import math
 from dataclasses import replace
 
 from vscaf_policies.bounds import MOST_OF_EQUAL, bounded_partition, claim_limits, most_of_equal
-from vscaf_policies.state import DomainState, Options, PoolState, ignoring_weights, refuse_unknown_options
+from vscaf_policies.state import DomainState, Options, PoolState, ignoring_weights, refuse_unknown_options, timeless
 
 
 @ignoring_weights
+@timeless
 def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:
     """p_i = N C_i / sum C (Creech 2015, eq. 4.9), within the bounds.
 

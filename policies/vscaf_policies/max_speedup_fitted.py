@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from vscaf_policies.bounds import MOST_OF_EQUAL, claim_limits, limiting_claims, most_of_equal
 from vscaf_policies.by_worth import split_by_worth
 from vscaf_policies.estimates import Numbers, expected, worth
-from vscaf_policies.state import DomainState, Options, PoolState, exploring, refuse_unknown_options
+from vscaf_policies.state import DomainState, Options, PoolState, exploring, refuse_unknown_options, timeless
 
 USE = 0.02
 """Speedup that is added for each CPU in use, so that CPUs stay free only if using them does clear harm."""
@@ -19,6 +19,7 @@ MOST = 3.0
 
 @exploring
 @limiting_claims(MOST)
+@timeless
 def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
     """The split with the largest sum of weight x S(p), S of any shape as fitted (SCAF's goal: Creech 2015, eq. 4.3).
 

@@ -123,6 +123,15 @@ def ignoring_weights(policy: SomePolicy) -> SomePolicy:
     return policy
 
 
+def timeless(policy: SomePolicy) -> SomePolicy:
+    """Decorator: the answer does not depend on `PoolState.time_s`, so vscaf need not ask the same again later.
+
+    It sets the attribute `timeless`, which vscaf reads.
+    """
+    policy.timeless = True  # type: ignore[attr-defined]  # functions have attributes, their type does not say so
+    return policy
+
+
 def refuse_unknown_options(policy: str, options: Options, known: frozenset[str] = frozenset()) -> None:
     """Raise PolicyError if options has a key outside known."""
     unknown = sorted(set(options) - known)

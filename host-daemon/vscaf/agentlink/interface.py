@@ -16,6 +16,9 @@ class Link(Protocol):
     def report(self) -> messages.Report | None: ...
 
     @property
+    def demand(self) -> int | None: ...
+
+    @property
     def online(self) -> tuple[int, ...] | None: ...
 
     @property

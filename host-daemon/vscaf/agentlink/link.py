@@ -37,6 +37,9 @@ UNREAD_S = 1.0  # if data is unsent for longer than this, the guest does not rea
 STALE_REPORT_S = 1.5
 SEQUENCES_KEPT = 64
 
+_NO_LINE = b"\n"  # no line begins so
+_QUIET_FIELD = f'"{messages.QUIET}"'.encode()
+
 NO_CHANNEL = "no channel"
 NO_ANSWER = "no agent answers"
 CONNECTED = "connected"
@@ -52,8 +55,12 @@ class AgentLink:
     first acknowledgement of each allocation always causes a call. Calls that a guest causes by itself are limited to
     NEWS_PER_SECOND, and NEWS_AT_ONCE at once. Further changes are seen at the next look.
 
-    `hello`, `report`: the guest's last ones on this connection. `generation` grows with each hello of the guest. A
-    hello makes everything that was sent before void, `acknowledged` included. `acknowledged`: the number of the
+    `hello`, `report`: the guest's last ones on this connection. `demand`: that of the last report; None: there is none.
+    A report whose text before `busy` is that of the last one says nothing new about demand, online CPUs and allocation.
+    The rest of it is decoded and checked when `report` is read, unless another report has come by then.
+
+    `generation` grows with each hello of the guest. A hello makes everything that was sent before void, `acknowledged`
+    included. `acknowledged`: the number of the
     allocation in force, as the guest last reported it; None if that number was not sent since its hello. `bad_lines`:
     lines that were not a valid message. `throttled`: how often reading was paused because the guest sent too much.
     `fault`: an unexpected error in this link. The reader resets it to None.
@@ -63,7 +70,6 @@ class AgentLink:
         self.name = name
         self.path = path
         self.hello: messages.GuestHello | None = None
-        self.report: messages.Report | None = None
         self.report_at_s = float("-inf")
         self._woken_at_s = float("-inf")  # when an allocation was sent to it while it was quiet
         self.acknowledged: int | None = None
@@ -74,6 +80,10 @@ class AgentLink:
         self.paused = False
         self._on_news = on_news
         self._hub = hub
+        self._report: messages.Report | None = None
+        self._report_line = b""  # _report was decoded from it
+        self._same_state = _NO_LINE  # how a report begins that says the same as _report up to `busy`
+        self._undecoded = b""  # the newest such report; empty: _report is the newest
         self._online: tuple[int, ...] | None = None
         self._online_reported = False  # _online comes from the last report
         self._socket: socket.socket | None = None
@@ -94,7 +104,6 @@ class AgentLink:
         self._news = TokenBucket(NEWS_PER_SECOND, NEWS_AT_ONCE)
         self._notices = TokenBucket(NOTICES_PER_SECOND, NOTICES_AT_ONCE)
         self._first_line = True
-        self._last_report_line = b""
         self._sent: deque[int] = deque(maxlen=SEQUENCES_KEPT)
         self._answered: int | None = None  # the newest allocation that was acknowledged once
         self._unsent = b""
@@ -137,6 +146,30 @@ class AgentLink:
         return STALE if min(self.age_s(), now_s - self._opened_at_s) > STALE_REPORT_S else CONNECTED
 
     @property
+    def report(self) -> messages.Report | None:
+        """The guest's last report on this connection. None: there is none yet."""
+        line, self._undecoded = self._undecoded, b""
+        if line and line != self._report_line:
+            try:
+                message = messages.decode_from_guest(line)
+            except messages.BadLine as error:
+                self._count_bad(str(error))
+            else:
+                assert isinstance(message, messages.Report)  # it begins like one
+                self._report, self._report_line = message, line
+        return self._report
+
+    @report.setter
+    def report(self, report: messages.Report | None) -> None:
+        self._report, self._report_line = report, b""
+        self._same_state, self._undecoded = _NO_LINE, b""
+
+    @property
+    def demand(self) -> int | None:
+        """The demand in the last report. None: there is none yet."""
+        return self._report.demand if self._report is not None else None
+
+    @property
     def online(self) -> tuple[int, ...] | None:
         """The guest's online CPUs, as it last reported them. None: unknown."""
         return self._online
@@ -144,7 +177,7 @@ class AgentLink:
     @property
     def quiet(self) -> bool:
         """Whether no report is due until something changes: the last one says so, and it applied the last allocate."""
-        report = self.report
+        report = self._report  # a report that says `quiet` is always decoded at once
         return report is not None and report.quiet is True and (not self._sent or self.acknowledged == self._sent[-1])
 
     def age_s(self) -> float:
@@ -164,7 +197,7 @@ class AgentLink:
             if self.quiet:
                 self._woken_at_s = clock.now_s()  # it must answer
             self._sent.append(message.sequence)
-            self._last_report_line = b""  # the same report may acknowledge this allocation
+            self._same_state = _NO_LINE  # the same report may acknowledge this allocation
         self._put(messages.encode(message))
         return self._socket is not None
 
@@ -356,14 +389,13 @@ class AgentLink:
         self._online = None
         self.acknowledged = None
         self._sent.clear()
-        self._last_report_line = b""
         self._on_news()
 
     # Messages of the guest.
 
     def _take(self, line: bytes, now_s: float) -> None:
-        if line == self._last_report_line:
-            self.report_at_s = now_s
+        if line.startswith(self._same_state) and _QUIET_FIELD not in line:
+            self._undecoded, self.report_at_s = line, now_s
             return
         ignored, self._first_line = self._first_line, False
         try:
@@ -397,17 +429,20 @@ class AgentLink:
         self._opened_at_s = now_s
         self._online = tuple(hello.cpus.online)
         self._sent.clear()
-        self._last_report_line = b""
         self._cut_off = False
         self._reconnect_s = RECONNECT_S
         self._notify(now_s)
 
     def _take_report(self, report: messages.Report, line: bytes, now_s: float) -> None:
-        before = self.report
+        before = self._report
         acknowledged = report.sequence if report.sequence in self._sent else None
-        self.report = report
         self.report_at_s = now_s
-        self._last_report_line = line
+        self._report, self._report_line, self._undecoded = report, line, b""
+        state = messages.encoded_state(report)
+        if report.quiet is True:
+            self._same_state = _NO_LINE  # the same report without `quiet` says that it is no longer quiet
+        else:
+            self._same_state = state if line.startswith(state) else line
         if (
             before is not None
             and before.demand == report.demand
@@ -432,7 +467,7 @@ class AgentLink:
     def _take_ack(self, ack: messages.Ack, now_s: float) -> None:
         if ack.sequence not in self._sent:
             return  # not an allocation that was sent since its hello
-        self._last_report_line = b""
+        self._same_state = _NO_LINE
         self._online = tuple(ack.online)
         self._online_reported = False
         news = self.acknowledged != ack.sequence == self._sent[-1]

@@ -230,6 +230,17 @@ def decode_from_host(line: bytes) -> FromHost:
     return message
 
 
+def encoded_state(report: Report) -> bytes:
+    """How a line for *report* begins, up to the value of `busy`, if it is written as agents write it.
+
+    No name is given twice in a valid line. So of two valid lines that begin with this, neither says anything else about
+    `sequence`, `online` and `demand`.
+    """
+    online = ",".join(map(str, report.online))
+    state = f'"sequence":{report.sequence},"online":[{online}],"demand":{report.demand},"busy":'
+    return b'{"v":1,"type":"report",' + state.encode()
+
+
 def _names(report: Report) -> int:
     """The number of field names in a line for *report* that contains optional fields only if they are not default."""
     names = 7 + (report.quiet is not msgspec.UNSET) + 6 * len(report.processes)

@@ -69,6 +69,11 @@ class Decider:
         """The domains whose allocation is varied on purpose now."""
         return frozenset(self._memory.varied)
 
+    @property
+    def searching(self) -> bool:
+        """Whether an allocation is varied on purpose, or the search for such a variation has not ended yet."""
+        return bool(self._memory.varied) or (len(self._memory.competing) > 1 and not self._memory.exhausted_knowledge)
+
     def forget(self) -> None:
         """Forgets what was learned: another policy decides from now on, or exploring has ended."""
         self._memory = ExploreMemory()

@@ -1,8 +1,9 @@
 """The daemon: observe -> model -> decide -> place -> plan -> act -> record, every period and on news.
 
 Everything between observe and act is a pure function from `core`. This module keeps the state between periods. It looks
-at the host once a period, and also when a guest's demand or a domain's state changes, and then sets the goals. It takes
-the next steps towards the goals after each event: a call that ended, an acknowledgement, a deadline.
+at the host once a period, less often while it is quiet (quiet.py), and also when a guest's demand or a domain's state
+changes, and then sets the goals. It takes the next steps towards the goals after each event: a call that ended, an
+acknowledgement, a deadline.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from vscaf.core.reconcile.state import TransitionState
 from vscaf.core.reconcile.steps import Goal, StepMemo, Steps, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.daemon.decider import Decider
+from vscaf.daemon.quiet import QUIET_PERIODS, is_quiet
 from vscaf.domains.agent_session import agent_link
 from vscaf.domains.containment import STEPS
 from vscaf.domains.deduplicated_warnings import DeduplicatedWarnings
@@ -102,6 +104,7 @@ class Daemon:
         self._timing = _timing(config)
         self._news = asyncio.Event()
         self._look_wanted = True
+        self._quiet = False
         self._look_begun_s = self._look_ended_s = float("-inf")
         self._again_at_s = float("inf")
         self._stopping = False
@@ -151,6 +154,11 @@ class Daemon:
         """UsageError if a daemon with this configuration cannot work on a host with these pCPUs."""
         chosen_policy(config.policy, shown_pool(HostPool(config, cpus)))
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is in doubt or under way, so that the next look comes later than after a period."""
+        return self._quiet
+
     def _on_news(self) -> None:
         self._news.set()
 
@@ -164,6 +172,7 @@ class Daemon:
         domain = self.managed.get(key)
         if domain is not None:
             domain.audit_due = True
+            self._quiet = False
             self._news.set()
 
     def stop(self) -> None:
@@ -189,8 +198,9 @@ class Daemon:
             if self._looking is None and clock.now_s() >= self._look_due_s():
                 self._looking = asyncio.create_task(self._look_once())
             # Steps do not wait for a look: libvirt may be slow, and guests that answer would have to wait too.
-            self._news.clear()
-            self._step()
+            if self._news.is_set() or clock.now_s() >= self._again_at_s:
+                self._news.clear()
+                self._step()
             due_s = self._again_at_s if self._looking is not None else min(self._look_due_s(), self._again_at_s)
             try:
                 async with asyncio.timeout(min(IDLE_S, max(0.0, due_s - clock.now_s()))):
@@ -202,7 +212,7 @@ class Daemon:
             self._looking = None
 
     async def _look_once(self) -> None:
-        self._look_wanted = False
+        self._look_wanted = self._quiet = False
         self._look_begun_s = clock.now_s()
         try:
             await self._look()
@@ -222,9 +232,13 @@ class Daemon:
             log.error("%s failed, please report this: %r", work, error, exc_info=error)
 
     def _look_due_s(self) -> float:
-        """A period after the last look began, or sooner if there is news. The gap leaves time for other work."""
+        """When the next look is due: a period after the last one began, some periods after it if the host is quiet, and
+        at once if there is news. The gap leaves time for other work."""
         rest_s = self._look_ended_s + LOOK_GAP_S
-        return rest_s if self._look_wanted else max(rest_s, self._look_begun_s + self.config.period_ms / 1000)
+        if self._look_wanted:
+            return rest_s
+        periods = QUIET_PERIODS if self._quiet else 1.0
+        return max(rest_s, self._look_begun_s + periods * self.config.period_ms / 1000)
 
     async def close(self) -> None:
         """Ends the links to the guests and the tasks that are under way."""
@@ -265,6 +279,9 @@ class Daemon:
         self._decided(decision)
         if decision.managed:
             await self._set_goals(pool, decision)
+            # If the host does not report changes of pins, each look reads some.
+            reported = self._host.reports_tuning and not self.decider.searching
+            self._quiet = reported and is_quiet(self.managed.values(), pool, decision)
         elif any(domain.found is not None for domain in self.managed.values()):
             for domain in self.managed.values():
                 self.registry.release.begin_give_back(domain)
@@ -273,9 +290,9 @@ class Daemon:
 
     def _handle_policy_errors(self) -> None:
         """Puts domains at fault whose points made the policy raise. If it raises without points, shares are equal."""
-        by_name = self.inventory.taking_part()
         for name, error in self.decider.faults.items():
-            self.inventory.containment.failed(by_name[name], f"policy {self.policy.name}, with its speedup,", error)
+            domain = self.inventory.taking_part()[name]
+            self.inventory.containment.failed(domain, f"policy {self.policy.name}, with its speedup,", error)
         error_without = self.decider.policy_error
         if error_without is None:
             self._warnings.clear("policy")
@@ -335,10 +352,10 @@ class Daemon:
             self._place(pool, decision, by_name, homes, competition)
             self._placed = placed
         for domain in by_name.values():
-            assert domain.goal is not None  # placed above
-            limit = domain.maximum
-            if (domain.goal.limit, domain.goal.competition) != (limit, competition):
-                domain.goal = replace(domain.goal, limit=limit, competition=competition)
+            goal, limit = domain.goal, domain.maximum
+            assert goal is not None  # placed above
+            if goal.limit != limit or goal.competition != competition:
+                domain.goal = replace(goal, limit=limit, competition=competition)
         if not self._journal_writer.stale(self.managed):
             return
         if all(domain.in_journal(self.journal.entries) for domain in by_name.values()):
@@ -454,7 +471,9 @@ class Daemon:
         for name, holders in steps.waits.items():
             log.debug("domain %s: waits for pCPUs that %s still claim", name, ", ".join(holders))
         self.decider.seen(steps.states, now_s)
-        return bool(steps.announcements or steps.calls)
+        taken = bool(steps.announcements or steps.calls)
+        self._quiet = self._quiet and not taken
+        return taken
 
     def configure(self, config: Config, cpus: HostCpus | None = None, policy: Policy | None = None) -> None:
         """Works by *config* from now on. The caller has checked it (see daemon/reload.py), so this is not refused.

@@ -19,10 +19,10 @@ class Adoption:
     def adopt(self, managing: bool) -> None:
         """Starts to read the settings of domains that should be managed. managing: whether any should."""
         for domain in self._inventory.domains.values():
+            if not domain.unread or domain.adopting:
+                continue
             # Other domains are read too if an earlier daemon could not give them back.
-            due = self.left_unread(domain)
-            takes_part = managing and domain.listed and not domain.left_alone
-            wanted = domain.unread and not domain.adopting and (due or takes_part)
+            wanted = self.left_unread(domain) or (managing and domain.listed and not domain.left_alone)
             if wanted and domain.retry.due(clock.now_s()):
                 domain.adopting = True
                 self._inventory.background(self.adopt_one(domain))

@@ -57,9 +57,8 @@ class AgentSession:
         link = self.link
         if link is None:
             return False
-        report = link.report
         self._received.set()
-        current = (link.connected, link.generation, report.demand if report is not None else None)
+        current = (link.connected, link.generation, link.demand)
         fresh = current != self._noted
         self._noted = current
         return fresh

@@ -112,6 +112,8 @@ class ManagedDomain:
         self._suspended_when_set_aside = False
         # Its transition state comes from the journal: see assume().
         self._assumed = False
+        # The transition state after process_reports, and what it was made from. None: it has to be made again.
+        self._processed: tuple[TransitionState, tuple[object, ...]] | None = None
         # The last journal entry, and the values that it was made from.
         self._entry: tuple[tuple[object, ...], JournalEntry] | None = None
 
@@ -159,17 +161,24 @@ class ManagedDomain:
             return 0.0
         return max(0.0, min(self.link.age_s(), clock.now_s() - self.switched_at_s))
 
+    def _heard(self, link: Link) -> bool:
+        """Whether its agent has reported and is not silent for too long."""
+        if link.demand is None:
+            return False
+        return link.age_s() < STALE_REPORT_S or self.silence_s() < STALE_REPORT_S
+
     def agent_demand(self) -> int | None:
         """The number of CPUs that its agent reports it could use. None: no agent reports, or it is quiet."""
-        link = self.link
-        report = link.report if link is not None else None
-        if link is None or report is None or link.quiet or self.silence_s() >= STALE_REPORT_S:
-            return None
-        return report.demand
+        link = self.session.link
+        return link.demand if link is not None and not link.quiet and self._heard(link) else None
+
+    def agent_is_quiet(self) -> bool:
+        """Whether its agent has told that it reports again only when something changes."""
+        return self.link is not None and self.link.quiet
 
     def has_reported(self) -> bool:
         """Whether the agent has reported since the channel was opened."""
-        return self.link is not None and self.link.report is not None
+        return self.link is not None and self.link.demand is not None
 
     def set_aside(self, why: str) -> None:
         """Takes no more steps for it. Its found settings still have to be put back."""
@@ -185,10 +194,14 @@ class ManagedDomain:
 
     def process_reports(self) -> None:
         """Brings the guest's reports into the transition state."""
-        transition, link = self.transition, self.link
+        transition, link = self.transition, self.session.link
         if transition is None or link is None or self.faulty:
             return
-        answers = link.connected and link.report is not None and self.silence_s() < STALE_REPORT_S
+        answers = link.connected and self._heard(link)
+        heard = self._heard_so_far(link, answers)
+        if (transition, heard) == self._processed:
+            return
+        self._processed = None
         confirmed = answers and self.session.acknowledged
         self.trust.follow(self.name, link, self.session.sequence, confirmed, transition.vcpus)
         if self.session.starts_over and transition.announced is not None and not self.trust.unsteady:
@@ -201,6 +214,23 @@ class ManagedDomain:
         if reported != (transition.answers, transition.acknowledged, transition.online, transition.guest):
             transition = replace(transition, answers=answers, acknowledged=acknowledged, online=online, guest=guest)
         self.transition = transition
+        if not self.trust.unsteady:  # else it depends on the time
+            self._processed = (transition, self._heard_so_far(link, answers))
+
+    def _heard_so_far(self, link: Link, answers: bool) -> tuple[object, ...]:
+        """All that process_reports depends on, except the transition state, the time and an unsteady agent."""
+        return (
+            answers,
+            link,
+            link.generation,
+            link.acknowledged,
+            link.online,
+            self.session.sequence,
+            self.session.starts_over,
+            self.trust.distrusted,
+            self.seen.topology,
+            self.seen.enabled_order,
+        )
 
     def assume(self, entry: JournalEntry, pool: HostPool) -> None:
         """Sets a transition state from *entry*, to be used until adopt() has read the real settings.

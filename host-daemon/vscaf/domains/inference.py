@@ -33,11 +33,15 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     agent's present report. So a guest cannot change the measurement by causing more looks.
     """
     agent, held = domain.agent_demand(), len(domain.held)
-    _take_ipc(domain, agent)
+    if not agent:
+        domain.inferred.ipc = None
     demand_confirmed = _demand_confirmed(domain, agent, held)
+    domain.inferred.confirmed = demand_confirmed and (agent is not None or domain.agent_is_quiet())
     if demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
         return
     steady = demand_confirmed and domain.inferred.demand > 0
+    if steady and domain.inferred.vcpu_seen is not None and now_s - domain.inferred.vcpu_seen_at_s < STEADY_WINDOW_S:
+        return  # true for most domains that compute, at most looks
     usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
     if domain.seen.paused and domain.suspended_by_us:
         # Its demand stays as before, because it cannot report. A new window begins when it runs again.
@@ -55,7 +59,9 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
             )
         domain.inferred.held_at_look = held
         _model(domain, now_s, domains)
-        domain.inferred.demand_memory = after_window(agent, usage, held, vcpus, domain.inferred.demand_memory)
+        memory = domain.inferred.demand_memory = after_window(agent, usage, held, vcpus, domain.inferred.demand_memory)
+        if agent is not None and not repeats_itself(agent, memory):
+            domain.inferred.confirmed = False
     elif steady:
         return
     wanted = demand_now(agent, vcpus, domain.inferred.demand_memory)
@@ -70,8 +76,8 @@ def _demand_confirmed(domain: ManagedDomain, agent: int | None, held: int) -> bo
     doubt on it."""
     return (
         (agent or 0) == domain.inferred.demand
-        and repeats_itself(agent, domain.inferred.demand_memory)
         and held == domain.inferred.held_at_look
+        and repeats_itself(agent, domain.inferred.demand_memory)
         and not domain.trust.doubted
         and not domain.seen.paused
     )
@@ -99,9 +105,9 @@ def _sleeps(domain: ManagedDomain, agent: int | None, now_s: float) -> bool:
 
 
 def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
-    """Takes the speedup that its running programs report, as far as it is believed.
+    """Takes the speedup that its running programs report, as far as it is believed, and their instructions per cycle.
 
-    Once in MODEL_PERIOD_S, or when the number of running programs changed.
+    While none runs, but the agent still reports demand, the last values stay: programs pause. Once in MODEL_PERIOD_S, or when the number of running programs changed.
     """
     report = domain.link.report if domain.link is not None else None
     running = [] if report is None else [one for one in report.processes if one.running]
@@ -110,6 +116,7 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         return
     domain.inferred.modelled_at_s, domain.inferred.modelled_processes = now_s, len(running)
     if running:
+        domain.inferred.ipc = domain_ipc(running)
         _note_programs(domain, frozenset([one.name for one in running]), now_s)
     processes = [points_of(one) for one in running]
     if running and domain.inferred.host_view.known is not None:  # else reports cannot be checked yet
@@ -127,20 +134,6 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         weight = believed_weight(processes, domain.inferred.host_view, domain.seen.vcpus, domain.maximum)
     if weight is not None:
         domain.inferred.scaf_weight = low_pass(domain.inferred.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
-
-
-def _take_ipc(domain: ManagedDomain, agent: int | None) -> None:
-    """Takes the instructions per cycle that its running programs report.
-
-    While none runs, but the agent still reports demand, the last value stays: programs pause.
-    """
-    if not agent:
-        domain.inferred.ipc = None
-        return
-    assert domain.link is not None and domain.link.report is not None  # the agent has reported its demand
-    running = [one for one in domain.link.report.processes if one.running]
-    if running:
-        domain.inferred.ipc = domain_ipc(running)
 
 
 def _set_demand(domain: ManagedDomain, wanted: int, now_s: float) -> None:

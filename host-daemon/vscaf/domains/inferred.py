@@ -16,6 +16,8 @@ class Inferred:
 
     demand: int = 0
     """The most pCPUs that it can use now."""
+    confirmed: bool = False
+    """Whether at the last look its agent reported this demand again, and the host saw nothing else."""
     demand_memory: DemandMemory = field(default_factory=DemandMemory)
     demand_history: DemandHistory = field(default_factory=DemandHistory)
     """It limits how often the demand may change."""

@@ -50,31 +50,31 @@ class Registry:
         now_s = clock.now_s()
         present: dict[DomainKey, tuple[DomainSeen, DomainRules | None]] = {}
         known, self._rules = self._rules, {}
+        domains, containment = self.inventory.domains, self.inventory.containment
         for domain_seen in seen:
-            own, rules = known.get(domain_seen.name, (None, None))
-            if domain_seen.name not in known or own != domain_seen.rules:
-                rules = rules_for(self.inventory.config, domain_seen.name, domain_seen.rules)
-            self._rules[domain_seen.name] = (domain_seen.rules, rules)
-            if (
-                rules is not None
-                or domain_seen.key in self.inventory.journal.entries
-                or domain_seen.key in self.inventory.domains
-            ):
-                present[domain_seen.key] = (domain_seen, rules)
-        for key, domain in list(self.inventory.domains.items()):
+            name, key = domain_seen.name, domain_seen.key
+            found = known.get(name)
+            if found is None or found[0] != domain_seen.rules:
+                found = (domain_seen.rules, rules_for(self.inventory.config, name, domain_seen.rules))
+            self._rules[name] = found
+            if found[1] is not None or key in domains or key in self.inventory.journal.entries:
+                present[key] = (domain_seen, found[1])
+        for key, domain in list(domains.items()):
             if key not in present or present[key][0].replaces(domain.seen):
                 self.inventory.forget(key)
         for key, (domain_seen, rules) in present.items():
-            if key not in self.inventory.domains:
+            if key not in domains:
                 self._appear(domain_seen, rules or DomainRules())
-            domain = self.inventory.domains[key]
+            domain = domains[key]
             domain.listed = rules is not None
-            self.inventory.containment.review(domain)
-            with self.inventory.containment.around(domain, "processing what a look saw of it"):
-                self._see(domain, domain_seen, rules or domain.rules, now_s)
+            containment.review(domain)
+            try:
+                self._see(domain, domain_seen, rules or domain.rules)
                 if asked_at_s > domain.switched_at_s:
                     self._drift.look_for_waking(domain)
-                    infer(domain, now_s, len(self.inventory.domains))
+                    infer(domain, now_s, len(domains))
+            except Exception as error:  # noqa: BLE001  any error concerns only this domain: see domains/containment.py
+                containment.failed(domain, "processing what a look saw of it", error)
         self.release.give_back_due()
         if any(key not in self.inventory.domains for key in self.inventory.journal.entries):
             await self.inventory.write_journal()
@@ -93,7 +93,7 @@ class Registry:
             Kind.APPEARED, seen.name, vcpus=seen.vcpus, agent_channel=seen.agent_socket is not None
         )
 
-    def _see(self, domain: ManagedDomain, seen: DomainSeen, rules: DomainRules, now_s: float) -> None:
+    def _see(self, domain: ManagedDomain, seen: DomainSeen, rules: DomainRules) -> None:
         if seen.agent_socket != domain.seen.agent_socket:  # its channel was plugged, unplugged or moved
             if domain.link is not None:
                 self.inventory.background(domain.link.stop())
@@ -105,7 +105,7 @@ class Registry:
             )
         domain.seen = seen
         domain.booted = domain.booted or seen.booted
-        if rules != domain.rules:
+        if rules is not domain.rules and rules != domain.rules:
             self._change_rules(domain, rules)
             self.renew_treatment(domain)
         transition = domain.transition
@@ -162,8 +162,10 @@ class Registry:
     def process_all_reports(self) -> None:
         """Brings the guests' reports, and which agents stopped reporting, into all transition states."""
         for domain in self.inventory.domains.values():
-            with self.inventory.containment.around(domain, "processing its guest's reports"):
+            try:
                 domain.process_reports()
+            except Exception as error:  # noqa: BLE001  any error concerns only this domain: see domains/containment.py
+                self.inventory.containment.failed(domain, "processing its guest's reports", error)
 
     async def give_all_back(self) -> list[str]:
         """Puts everything back, as give_back. Includes domains of an earlier daemon that were not read yet."""

@@ -302,6 +302,52 @@ def test_a_report_that_says_the_same_again_is_not_decoded_and_no_news(
     asyncio.run(work())
 
 
+def test_of_reports_with_the_same_demand_only_the_newest_is_decoded_and_only_when_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = []
+
+    def counting(data: bytes) -> messages.FromGuest:
+        decoded.append(data)
+        return original(data)
+
+    original = messages.decode_from_guest
+    monkeypatch.setattr(messages, "decode_from_guest", counting)
+
+    def report(**other: object) -> bytes:
+        return json.dumps({**REPORT, **other}, separators=(",", ":")).encode() + b"\n"
+
+    async def work() -> None:
+        link, guest, news = await spoken(tmp_path / "s", report())
+        await until(lambda: link.demand is not None)
+
+        async def says(data: bytes) -> None:
+            before_s = link.report_at_s
+            guest.sendall(data)
+            await until(lambda: link.report_at_s > before_s)
+
+        heard = news.count
+        for tenths in range(1, 4):
+            await says(report(busy=tenths / 10))
+        assert (len(decoded), news.count) == (2, heard)  # hello and the first
+        assert link.report is not None and link.report.busy == 0.3
+        assert link.report.busy == 0.3 and len(decoded) == 3
+        await says(report(busy="much"))
+        assert link.bad_lines == 0 and link.demand == REPORT["demand"]
+        assert link.report.busy == 0.3 and link.bad_lines == 1  # it is ignored
+        await says(report(demand=REPORT["demand"] + 1))
+        assert link.demand == link.report.demand == REPORT["demand"] + 1 and news.count == heard + 1
+        await says(report(demand=REPORT["demand"] + 1, online=[0]))
+        assert link.online == (0,)
+        assert link.send(allocate(5, 1))
+        await says(report(demand=REPORT["demand"] + 1, online=[0], sequence=5))
+        assert link.acknowledged == 5
+        await link.stop()
+        guest.close()
+
+    asyncio.run(work())
+
+
 CLAIMS = st.one_of(st.integers(0, 6), st.sampled_from([2**63 - 1, 2**31, 1_790_000_000_000]))
 
 

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pools import domain, pool
 from vscaf.core.decide.decision import Damping, DecideMemory, decide
-from vscaf_policies import Answer, PolicyError, PoolState, load_policy
+from vscaf_policies import Answer, PolicyError, PoolState, load_policy, timeless
 from vscaf_policies.equipartition import equipartition
 from vscaf_policies.max_speedup import max_speedup
+from vscaf_policies.max_speedup_fitted import max_speedup_fitted
 from vscaf_policies.static import static
 from vscaf_policies.unmanaged import unmanaged
 
@@ -165,6 +166,64 @@ def test_the_threshold_is_the_relative_gain_in_the_sum_of_speedups():
     gain = (2 + 1.2 * math.log(9) + math.log(7)) / before - 1
     assert decide(drifted, max_speedup, {}, first.memory, Damping(gain * 1.01, transition_s=0.0)).allocations["a"] == 8
     assert decide(drifted, max_speedup, {}, first.memory, Damping(gain * 0.99, transition_s=0.0)).allocations["a"] == 9
+
+
+periods = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from((0.5, 0.98, 1.0, 1.0, 1.02, 2.0)), min_size=4, max_size=4),
+        st.sampled_from((0, *[64] * 11)),
+        st.sampled_from((None, *[1.2] * 9)),
+    ),
+    max_size=30,
+)
+"""In each: by how much each domain's weight changes, the demand of the first, and the option most_of_equal."""
+
+
+@given(periods, st.sampled_from((max_speedup, max_speedup_fitted)))
+def test_who_need_not_be_asked_the_same_again_decides_as_if_it_were(changes, policy):
+    """The law of `timeless`: it saves calls, and nothing else."""
+    calls = {True: 0, False: 0}
+
+    def asked(saves):
+        def counted(state, options):
+            calls[saves] += 1
+            return policy(state, options)
+
+        counted.timeless, counted.explores = saves, getattr(policy, "explores", False)
+        return counted
+
+    start = pool(32, *(known(name, 1.0) for name in "abcd"))
+    both = {saves: (asked(saves), start, DecideMemory()) for saves in (True, False)}
+    for number, (factors, demand, most) in enumerate(changes):
+        decisions = {}
+        for saves, (one, state, memory) in both.items():
+            now = [
+                replace(d, scaf_weight=d.scaf_weight * factor, demand=demand if d.name == "a" else 64)
+                for d, factor in zip(state.domains, factors, strict=True)
+            ]
+            shown = replace(state, domains=tuple(now), time_s=0.25 * number)
+            decision = decisions[saves] = decide(shown, one, {} if most is None else {"most_of_equal": most}, memory)
+            both[saves] = (one, applied(shown, decision), decision.memory)
+        assert replace(decisions[True], memory=DecideMemory()) == replace(decisions[False], memory=DecideMemory())
+    assert calls[True] <= calls[False]
+
+
+def test_the_same_is_not_asked_twice():
+    states = []
+
+    @timeless
+    def spy(state, options):
+        states.append(state)
+        return max_speedup(state, options)
+
+    state = pool(16, known("a", 1.0), known("b", 1.0))
+    first = decide(state, spy, {})
+    second = decide(applied(state, first, a={"scaf_weight": 1.2}), spy, {}, first.memory)
+    assert len(states) == 3
+    third = decide(applied(state, second, a={"scaf_weight": 1.21}), spy, {}, second.memory)
+    assert len(states) == 4 and third.allocations == second.allocations == first.allocations
+    decide(applied(state, third, a={"scaf_weight": 1.2}, b={"demand": 60}), spy, {}, third.memory)
+    assert len(states) == 6, "the demand is another one"
 
 
 def test_the_end_of_being_new_alone_changes_nothing_that_does_not_pay():

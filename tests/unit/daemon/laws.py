@@ -8,7 +8,7 @@ each message, and if no call on the domain fails. The laws hold whatever any oth
 2. Served. If an honest domain has had the same demand for AWAKE_LOOKS periods, it has at least its minimum, runs only
    on the pCPUs that it has, and its guest has been told their number.
 3. Fair. Under equal shares it then also has at least an equal share of the pool among all domains.
-4. Alive. The daemon looks at the host at least once in each period.
+4. Alive. The daemon looks at the host at least once in each period, or in QUIET_LOOKS periods while it is quiet.
 5. Restored. When the daemon ends, it puts everything back as it found it, as soon as the necessary calls work.
 
 One exception has its bounds elsewhere: a domain that vscaf has pinned once and can no longer pin keeps its pCPUs, and
@@ -23,6 +23,9 @@ from daemon_world import World
 AWAKE_LOOKS = 8
 """Two seconds: to see the demand (1 period), for the deadline of shrinks (2), and to wait for a call or two."""
 
+QUIET_LOOKS = 5
+"""The most periods between two looks while nothing is in doubt or under way: QUIET_PERIODS, in whole periods."""
+
 
 class Laws:
     """Checks the laws for the *honest* domains of a world. Call `period` once a period. `separate` runs at each change
@@ -35,6 +38,8 @@ class Laws:
         self._equal = equal
         self._wanting = dict.fromkeys(honest, (0, 0))  # CPUs, and for how many periods
         self._looks = 0
+        self._without_look = 0
+        self._quiet = False
         self._broken: list[str] = []
         world.on_pins = self.separate
 
@@ -57,8 +62,11 @@ class Laws:
         self.separate()
         assert not self._broken, self._broken
         assert self._world.task is not None and not self._world.task.done(), "the daemon has ended"
-        assert self._world.host.looks > self._looks, "no look in a period"
-        self._looks = self._world.host.looks
+        looked = self._world.host.looks > self._looks
+        self._without_look = 0 if looked else self._without_look + 1
+        quiet = self._quiet and self._world.daemon.quiet  # now and a period ago
+        assert looked or (quiet and self._without_look < QUIET_LOOKS), "no look in a period"
+        self._looks, self._quiet = self._world.host.looks, self._world.daemon.quiet
         for name in self._honest:
             cpus, periods = self._wanting[name]
             self._wanting[name] = (wanting[name], periods + 1 if wanting[name] == cpus else 0)

@@ -72,6 +72,10 @@ class Agent:
             processes=[program] if demand else [],
         )
 
+    @property
+    def demand(self) -> int | None:
+        return self.report.demand if self.report is not None else None
+
     def age_s(self) -> float:
         return self.silent_s
 

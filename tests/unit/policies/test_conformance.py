@@ -24,6 +24,7 @@ from vscaf_policies import (
     bounded_partition,
     exploring,
     refuse_unknown_options,
+    timeless,
 )
 from vscaf_policies.conformance import DidNotReturn, Finding, Verdict, ask, check_policy
 from vscaf_policies.equipartition import equipartition
@@ -124,6 +125,16 @@ def test_unknown_options() -> None:
     ):
         found = only(check_policy(policy, {}, delay_s=0, sizes=(10,)))
         assert (found.check, found.verdict) == ("unknown-option", verdict) and message in found.words
+
+
+def test_timeless() -> None:
+    @timeless
+    def policy(state: PoolState, options: Options) -> dict[str, int]:
+        refuse_unknown_options("it", options)
+        return {one.name: 1 if state.time_s < 500.0 else 2 for one in state.domains}
+
+    found = {one.check: one.verdict for one in check_policy(policy, {}, delay_s=0.0, sizes=())}
+    assert found["timeless"] == Verdict.FAILED
 
 
 def test_explores() -> None:

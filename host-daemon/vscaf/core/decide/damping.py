@@ -234,9 +234,20 @@ def nearest(
 
 
 def keeping(domain: DomainState, known: DomainState | None) -> DomainState:
-    """The domain with its former knowledge: weight, newcomer and points."""
+    """The domain with its former knowledge: weight, newcomer and points. *known* itself if nothing else differs."""
     if known is None:
         return domain
+    if (
+        known.demand == domain.demand
+        and known.allocation == domain.allocation
+        and known.maximum == domain.maximum
+        and known.minimum == domain.minimum
+        and known.weight == domain.weight
+        and known.priority == domain.priority
+        and known.may_rest == domain.may_rest
+        and known.ipc == domain.ipc
+    ):
+        return known
     weight, newcomer, points = known.scaf_weight, known.newcomer, known.points
     if domain.scaf_weight == weight and domain.newcomer == newcomer and domain.points == points:
         return domain

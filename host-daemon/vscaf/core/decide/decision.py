@@ -51,11 +51,13 @@ class Circumstances:
 class DecideMemory:
     """What decide passes to its next call. Empty: nothing was decided yet, and the next decision acts at once.
 
-    knowledge: the domains, with what was known of them when the present allocations were decided.
+    knowledge: the domains, with what was known of them when the present allocations were decided. asked: the policy,
+    its options and the domains with that knowledge, once the policy gave the same answer about them again.
     """
 
     circumstances: Circumstances | None = None
     knowledge: Mapping[str, DomainState] = field(default_factory=dict)
+    asked: tuple[object, ...] = ()
     target: Mapping[str, int] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
     turnover: Turnover = field(default_factory=Turnover)
@@ -102,8 +104,9 @@ def decide(
     the change, and there is some gain. Then the domains that waited long enough get their part of the change, and the
     others change as far as that needs. A policy that changes its answer for another reason (its options, the time) acts
     at once. To tell these cases apart, the policy is called a second time with the former knowledge, so it must be
-    pure. If circumstances did change, the answer of a policy that uses fitted curves is carried out for the domains
-    whose circumstances changed, and for the others as far as it pays.
+    pure. A policy that declares that the time does not matter (`timeless`) is not asked the same again. If
+    circumstances did change, the answer of a policy that uses fitted curves is carried out for the domains whose
+    circumstances changed, and for the others as far as it pays.
 
     Raises PolicyError if the policy refuses its options or its answer is not CPUs by name; ValueError for a pool
     without one whole chunk or with two domains of the same name.
@@ -135,24 +138,21 @@ def decide(
         horizon_s = turnover.after(pool.time_s, changed=False).horizon_s(damping.horizon_s)
         pays = change_now.pays(damping.threshold_fitted if by_curves else damping.threshold, horizon_s, damping)
         if not pays and _keeps_laws(pool, competing, bounds, present, target):
-            former = policy(replace(pool, domains=tuple(_as_known(domain, memory) for domain in asking)), options)
-            if former is not None:
-                formerly, _ = _within_bounds(pool, competing, bounds, _parts_of(former, asking)[0], memory.sharing)
-                if formerly == memory.target:  # only new knowledge changed the answer, and the change does not pay
-                    asking_on = not by_curves and gain > LEAST_GAIN
-                    pending = pending.after(present, target, pool, damping) if asking_on else pending.none()
-                    due = pending.due(pool.time_s, damping)
-                    if not due:
-                        return Decision(
-                            present, frozenset(), {}, True, replace(memory, pending=pending), queued, suspended
-                        )
-                    target = nearest(present, target, frozenset(bounds) - due)
-                    still_pending = pending.followed(due)
+            memory, repeats = _asked_again(pool, competing, bounds, asking, policy, options, memory)
+            if repeats:  # only new knowledge changed the answer, and the change does not pay
+                asking_on = not by_curves and gain > LEAST_GAIN
+                pending = pending.after(present, target, pool, damping) if asking_on else pending.none()
+                due = pending.due(pool.time_s, damping)
+                if not due:
+                    remembered = replace(memory, pending=pending)
+                    return Decision(present, frozenset(), {}, True, remembered, queued, suspended)
+                target = nearest(present, target, frozenset(bounds) - due)
+                still_pending = pending.followed(due)
     elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
         target = _as_far_as_it_pays(pool, competing, circumstances, memory, target, damping, turnover)
 
     knowledge = {domain.name: domain for domain in competing}
-    decided = DecideMemory(circumstances, knowledge, answered, sharing, turnover, still_pending)
+    decided = DecideMemory(circumstances, knowledge, (), answered, sharing, turnover, still_pending)
     changed = (
         target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
     )
@@ -272,9 +272,33 @@ def _keeps_laws(
     return sum(target.values()) <= sum(present.values()) <= chunks * chunk
 
 
-def _as_known(domain: DomainState, memory: DecideMemory) -> DomainState:
-    """The domain with the knowledge of when the present allocations were decided."""
-    return keeping(domain, memory.knowledge.get(domain.name))
+def _asked_again(  # noqa: PLR0917 (what it depends on)
+    pool: PoolState,
+    competing: tuple[DomainState, ...],
+    bounds: Mapping[str, tuple[int, int]],
+    asking: tuple[DomainState, ...],
+    policy: Policy,
+    options: Options,
+    memory: DecideMemory,
+) -> tuple[DecideMemory, bool]:
+    """Whether the policy answers as before if nothing is known of the domains but what was known then.
+
+    Also returns the memory with the domains that it was asked about. They are the same objects in the next period, if
+    only what is known of them changes again.
+    """
+    knowledge = memory.knowledge
+    former = tuple([keeping(domain, knowledge.get(domain.name)) for domain in asking])
+    asked = (policy, dict(options), former)
+    if asked == memory.asked and getattr(policy, "timeless", False):
+        return memory, True
+    answer = policy(replace(pool, domains=former), options)
+    if answer is None:
+        return memory, False
+    formerly, _ = _within_bounds(pool, competing, bounds, _parts_of(answer, asking)[0], memory.sharing)
+    if formerly != memory.target:
+        return memory, False
+    again = {domain.name: domain for domain in former if domain.name in knowledge}
+    return replace(memory, knowledge=again, asked=asked), True
 
 
 def _as_far_as_it_pays(  # noqa: PLR0917 (what it depends on)

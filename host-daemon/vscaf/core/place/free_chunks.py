@@ -20,8 +20,10 @@ class FreeChunks:
 
     def has_free(self, kept: Collection[int], wanted: int) -> bool:
         """Whether the missing chunks are free on the nodes of *kept*."""
-        own_nodes = set(map(self._node_of.__getitem__, kept))
-        return sum([self._free_by_node.get(node, 0) for node in own_nodes]) >= wanted - len(kept)
+        missing = wanted - len(kept)
+        for node in set(map(self._node_of.__getitem__, kept)):
+            missing -= self._free_by_node.get(node, 0)
+        return missing <= 0
 
     def fill(self, kept: Collection[int], wanted: int, home: frozenset[int]) -> list[int]:
         """*kept* and the missing number of free chunks, which are then no longer free. There must be enough of them.

@@ -27,8 +27,8 @@ def check_partitions(
         violations.append(f"{', '.join(sorted(sharing))} share a chunk but have different partitions")
     wrong: list[tuple[str, str]] = []
     chunks = {name: -(-cpus // chunk) for name, cpus in allocations.items()}
-    for name in {**target, **allocations}:
-        partition = target.get(name, _NOTHING)
+    everyone = target if target.keys() == chunks.keys() else {**dict.fromkeys(allocations, _NOTHING), **target}
+    for name, partition in everyone.items():
         touched = topology.whole_chunks(partition)
         if touched is not None:
             whole = len(touched)

@@ -96,16 +96,13 @@ def _claims(
     changing = []
     leaving: set[int] = set()
     for name, cpus in allocations.items():
-        if cpus <= 0:
-            leaving.update(_overlap(topology, [held.get(name, _NOTHING)]))
-        if cpus <= 0 or name in sharing:
+        if cpus > 0 and name in sharing:
             continue
         own, wanted = held.get(name, _NOTHING), -(-cpus // chunk)
-        if len(own) >= pool and own >= topology.cpus:
-            changing.append(_Group(name, wanted, {}, homes.get(name, _NOTHING)))
-            continue
-        touched = topology.whole_chunks(own)
-        if touched is None:
+        touched = None if len(own) >= pool else topology.whole_chunks(own)
+        if cpus <= 0:
+            leaving.update(_overlap(topology, [own]) if touched is None else touched)
+        elif touched is None:
             changing.append(_Group(name, wanted, _overlap(topology, [own]), homes.get(name, _NOTHING)))
         elif len(touched) == wanted:
             staying[name] = touched
@@ -251,9 +248,11 @@ def _grow(topology: Topology, claims: _Claims) -> dict[str, Collection[int]]:
         line = FreeChunks(topology, free, busy)
         laid: dict[str, Collection[int]] = {group.name: line.lay(group.wanted) for group in growing}
         owned = min(owned, laid, key=lambda way: _spread(topology, groups, way))
+    if len(free) + sum(map(len, owned.values())) > MOST_CHUNKS:
+        return owned
     node_of = topology.node_by_chunk.__getitem__
     split = [group.name for group in growing if len(set(map(node_of, owned[group.name]))) > 1]
-    if not split or len(free) + sum(map(len, owned.values())) > MOST_CHUNKS:
+    if not split:
         return owned
     participants = {group.name: Participant(group.held, group.home, set(owned[group.name])) for group in groups}
     swap_for_locality(topology, participants, split, free.difference(*owned.values()))

@@ -5,12 +5,12 @@ Domains shrink before others grow. So at every instant, whatever fails, no pCPU 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _NOTHING: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Shrink:
+class Shrink(NamedTuple):
     """The domain shrinks to *keep* and stays there until its Grow, if it has one.
 
     keep: normally a part of what it holds; empty: it rests. A domain that moves entirely may be sent to pCPUs that no
@@ -22,8 +22,7 @@ class Shrink:
     target: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Grow:
+class Grow(NamedTuple):
     """The domain gets the whole partition *cpus* in place of what it held until then.
 
     needs: those of *cpus* that another domain holds at the start or in between, and must release first.
@@ -166,6 +165,8 @@ class _Planner:
     def order(self) -> list[str] | None:
         """The domains in an order in which each comes after its blockers. None: there is a circle."""
         blockers = self.blockers()
+        if not blockers:
+            return self.names
         done: dict[str, None] = {}
         left = self.names
         while left:

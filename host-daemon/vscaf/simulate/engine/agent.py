@@ -102,6 +102,12 @@ class GuestLink:
         return self._report
 
     @property
+    def demand(self) -> int | None:
+        """The demand in that report."""
+        report = self.report
+        return report.demand if report is not None else None
+
+    @property
     def online(self) -> tuple[int, ...] | None:
         """The guest's online CPUs."""
         return tuple(range(self._guest.online)) if self.connected else None
