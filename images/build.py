@@ -62,7 +62,8 @@ def is_elf(path: Path) -> bool:
 def shared_libraries(programs: list[Path]) -> dict[str, Path]:
     """The shared libraries and the loader that these ELF objects need, recursively: path in the guest -> file."""
     libraries: dict[str, Path] = {}
-    for line in run(["ldd", *map(str, programs)], "are all of them for this machine?").splitlines():
+    # ldd ends with 1 if one of them is static, as vscaf-run is.
+    for line in run(["ldd", *map(str, programs)], "are all of them for this machine?", accept=(0, 1)).splitlines():
         fields = line.split()
         if line.startswith("\t") and "not found" in line:
             raise ImageError(f"{fields[0]} is needed in the guest, but not on this machine: install its package")

@@ -170,6 +170,11 @@ int main(int argc, char **argv)
         return EXIT_OWN_FAILURE;
     }
     execvp(argv[first], argv + first);
+    if (errno == ENOEXEC) { /* a script without a first line; only some C libraries start the shell by themselves */
+        argv[first - 1] = "sh";
+        argv[first] = command;
+        execv("/bin/sh", argv + first - 1);
+    }
     int why_not = errno; /* say may change errno */
     print_error("%s: %s: check that it is executable and built for this machine", command, strerror(why_not));
     return why_not == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;

@@ -56,6 +56,10 @@ one_line "$directory/text"
 
 status 7 "$run" sh -c 'exit 7'
 quiet
+printf 'exit $1\n' >"$directory/plain"
+chmod +x "$directory/plain"
+status 9 "$run" "$directory/plain" 9
+quiet
 status 0 "$run" -- sh -c 'echo "$LD_PRELOAD $GOMP_SPINCOUNT"'
 [ "$(cat "$directory/out")" = "$library 10000" ] || fail "environment: $(cat "$directory/out")"
 status 0 "$run" "$run" sh -c 'echo "$LD_PRELOAD"'
