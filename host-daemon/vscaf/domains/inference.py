@@ -107,7 +107,8 @@ def _sleeps(domain: ManagedDomain, agent: int | None, now_s: float) -> bool:
 def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
     """Takes the speedup that its running programs report, as far as it is believed, and their instructions per cycle.
 
-    While none runs, but the agent still reports demand, the last values stay: programs pause. Once in MODEL_PERIOD_S, or when the number of running programs changed.
+    While none runs, but the agent still reports demand, the last values stay: programs pause. Once in
+    MODEL_PERIOD_S, or when the number of running programs changed.
     """
     report = domain.link.report if domain.link is not None else None
     running = [] if report is None else [one for one in report.processes if one.running]
