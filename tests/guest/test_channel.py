@@ -32,6 +32,7 @@ class Host:
 
     def __init__(self, guest: Guest) -> None:
         self.path = guest.agent_socket
+        self._console = guest.console_log
         self.sequence = 0
         self._socket: socket.socket | None = None
         self._rest = b""
@@ -85,17 +86,19 @@ class Host:
         raise AssertionError(f"no such {kind}; the last one was {last}")
 
     def hello(self) -> Message:
-        """Sends hello until the guest answers, because messages are lost while the guest's end is closed."""
+        """Sends hello every second until the guest answers, because messages are lost while the guest's end is closed."""
         end_s = time.monotonic() + HANG_S
-        assert self._socket is not None
+        last: Message = {}
         while time.monotonic() < end_s:
             self.send(type="hello", daemon="test")
+            again_s = time.monotonic() + 1.0
             with contextlib.suppress(TimeoutError, ValueError):
-                while True:
-                    found: Message = json.loads(self._line())
-                    if found["type"] == "hello":
-                        return found
-        raise AssertionError("the guest sends no hello")
+                while time.monotonic() < again_s:
+                    last = json.loads(self._line())
+                    if last["type"] == "hello":
+                        return last
+        console = self._console.read_text(errors="replace")[-2000:] if self._console.exists() else "none"
+        raise AssertionError(f"the guest sends no hello; its last message was {last}; its console: {console}")
 
     def allocate(self, cpus: int) -> Message:
         """Announces *cpus*. Returns the acknowledgement."""

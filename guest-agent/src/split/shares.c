@@ -52,15 +52,6 @@ static struct split_part part_of(const struct client *client, uint32_t most, con
                                .points_count = client->learned.points_count};
 }
 
-static struct split_part part_of(const struct client *client, uint32_t most, const struct shares_facts *facts,
-                                 uint64_t now_ns)
-{
-    return (struct split_part){.weight = weight_of(client, facts, now_ns),
-                               .most = most,
-                               .points = client->learned.points,
-                               .points_count = client->learned.points_count};
-}
-
 /* Collects the running processes as parts of a split, in the order of their slots. With `competition`, each is bounded
  * by what it can use now, else by what its next sections could use. */
 static size_t collect(struct clients *clients, const struct shares_facts *facts, bool competition, uint64_t now_ns,
