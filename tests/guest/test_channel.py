@@ -86,7 +86,7 @@ class Host:
         raise AssertionError(f"no such {kind}; the last one was {last}")
 
     def hello(self) -> Message:
-        """Sends hello every second until the guest answers, because messages are lost while the guest's end is closed."""
+        """Sends hello every second until the guest answers: messages are lost while the guest's end is closed."""
         end_s = time.monotonic() + HANG_S
         last: Message = {}
         while time.monotonic() < end_s:

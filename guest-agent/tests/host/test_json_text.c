@@ -128,7 +128,7 @@ static void test_report(void **state)
     cpu_set_add(&online, 63);
     cpu_set_add(&online, 64);
     cpu_set_add(&online, CPUS_MAX - 1);
-    char *line = wire_write_report(&(struct wire_report){8, &online, 3, 1.997, processes, 2});
+    char *line = wire_write_report(&(struct wire_report){8, &online, 3, 1.997, processes, 2, false});
     assert_string_equal(
         line, "{\"v\":1,\"type\":\"report\",\"sequence\":8,\"online\":[0,63,64,4095],\"demand\":3,\"busy\":1.997,"
               "\"processes\":[{\"pid\":4711,\"name\":\"c\\\"g?\",\"team\":2,\"malleable\":\"full\",\"running\":true,"
