@@ -168,6 +168,8 @@ class _Trial:
             self._try("order-of-domains", self._depends_on_order, "does not matter")
             if getattr(self._policy, "timeless", False):
                 self._try("timeless", self._depends_on_time, "the answer does not depend on time_s")
+            else:
+                self._note("timeless", Verdict.PASSED, "the answer may depend on time_s")
             self._time_and_order_of_calls()
         self._try("bounds", _outside_bounds, "within bounds and pool by itself", Verdict.NOTED)
         self._time_decisions()

@@ -33,8 +33,6 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     agent's present report. So a guest cannot change the measurement by causing more looks.
     """
     agent, held = domain.agent_demand(), len(domain.held)
-    if not agent:
-        domain.inferred.ipc = None
     demand_confirmed = _demand_confirmed(domain, agent, held)
     domain.inferred.confirmed = demand_confirmed and (agent is not None or domain.agent_is_quiet())
     if demand_confirmed and domain.inferred.demand == 0 and _sleeps(domain, agent, now_s):
@@ -50,6 +48,8 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     if domain.seen.paused:
         _rest_or_compute(domain, 0, now_s)
         return
+    if usage is not None or not demand_confirmed:
+        _take_ipc(domain, agent)
     vcpus = domain.maximum if agent is not None else domain.seen.vcpus
     if usage is not None:
         domain.inferred.usage_known = True
@@ -105,10 +105,9 @@ def _sleeps(domain: ManagedDomain, agent: int | None, now_s: float) -> bool:
 
 
 def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
-    """Takes the speedup that its running programs report, as far as it is believed, and their instructions per cycle.
+    """Takes the speedup that its running programs report, as far as it is believed.
 
-    While none runs, but the agent still reports demand, the last values stay: programs pause. Once in
-    MODEL_PERIOD_S, or when the number of running programs changed.
+    Once in MODEL_PERIOD_S, or when the number of running programs changed.
     """
     report = domain.link.report if domain.link is not None else None
     running = [] if report is None else [one for one in report.processes if one.running]
@@ -117,7 +116,6 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         return
     domain.inferred.modelled_at_s, domain.inferred.modelled_processes = now_s, len(running)
     if running:
-        domain.inferred.ipc = domain_ipc(running)
         _note_programs(domain, frozenset([one.name for one in running]), now_s)
     processes = [points_of(one) for one in running]
     if running and domain.inferred.host_view.known is not None:  # else reports cannot be checked yet
@@ -135,6 +133,20 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         weight = believed_weight(processes, domain.inferred.host_view, domain.seen.vcpus, domain.maximum)
     if weight is not None:
         domain.inferred.scaf_weight = low_pass(domain.inferred.scaf_weight, weight, min(dt_s, MODEL_PERIOD_S))
+
+
+def _take_ipc(domain: ManagedDomain, agent: int | None) -> None:
+    """Takes the instructions per cycle that its running programs report.
+
+    While none runs, but the agent still reports demand, the last value stays: programs pause.
+    """
+    if not agent:
+        domain.inferred.ipc = None
+        return
+    report = domain.link.report if domain.link is not None else None
+    running = [one for one in report.processes if one.running] if report is not None else []
+    if running:
+        domain.inferred.ipc = domain_ipc(running)
 
 
 def _set_demand(domain: ManagedDomain, wanted: int, now_s: float) -> None:

@@ -91,7 +91,7 @@ def test_a_whole_curve_that_is_multiplied_changes_nothing(domains, cpus, factors
     factor = dict(zip("abc", factors, strict=True))
     with pytest.MonkeyPatch.context() as patch:
         before = fair(state, {})
-        patch.setattr("vscaf_policies.fair.worth", scaled_estimate(factor))
+        patch.setattr("vscaf_policies.estimates.worth", scaled_estimate(factor))
         after = fair(state, {})
     assert math.isclose(
         welfare(speedups(state, after), domains), welfare(speedups(state, before), domains), abs_tol=1e-9

@@ -125,9 +125,9 @@ def test_the_dynamic_best_follows_arrivals_departures_and_phases() -> None:
 
 
 def test_a_guest_with_so_much_work_ends_when_it_is_done() -> None:
-    scenario = Scenario(
-        name="work", seconds=30.0, host=Host(pcpus=8), guests=(Guest(name="one", curve="uts-desktop8", work_s=50.0),)
-    )
+    work_s = 10.0 * load_curve("uts-desktop8").speedup(8)
+    guest = Guest(name="one", curve="uts-desktop8", work_s=work_s)
+    scenario = Scenario(name="work", seconds=30.0, host=Host(pcpus=8), guests=(guest,))
     best = best_dynamic(scenario)
     assert not best.exact  # how long it stays depends on the CPUs that it gets
     assert [(one.start_s, one.end_s) for one in best.stretches] == [(0.0, 10.0), (10.0, 30.0)]
