@@ -219,9 +219,11 @@ class History:
         for pair in pairs - self.excused:
             if pair <= sharing or pair & self.foreign or any(self.is_over(transition[name]) for name in pair):
                 continue
-            if any(not self.takes_steps(transition[name]) for name in pair):  # it is still as it was found
+            # It is still as it was found, or it will soon be so again, and may then run anywhere.
+            if any(not self.takes_steps(transition[name]) for name in pair):
                 continue
-            goals = {name: one.goal.partition for name, one in transition.items() if one.goal is not None}
+            taking_steps = {name: one for name, one in transition.items() if self.takes_steps(one)}
+            goals = {name: one.goal.partition for name, one in taking_steps.items() if one.goal is not None}
             # One never pinned that cannot be pinned runs anywhere: none waits for it (_Stepper.placement_overdue).
             if any(self.placement_overdue(transition[name]) for name in pair):
                 continue
@@ -237,8 +239,8 @@ class History:
         return known.failures > 0 or clock.now_s() >= known.found_at_s + 2 * self.daemon.config.deadline_ms / 1000
 
     def takes_steps(self, one: ManagedDomain) -> bool:
-        """Whether it has a goal and what was found is in the journal. Before that vscaf does not change it."""
-        return one.goal is not None and one.seen.key in self.journal.entries
+        """Whether it is to be managed, has a goal, and what was found is in the journal. Else it takes no steps."""
+        return one.listed and one.goal is not None and one.seen.key in self.journal.entries
 
     def law(self, message: str) -> None:
         known = [

@@ -13,6 +13,15 @@
 
 static struct agent agent;
 static uint64_t length_ns = SHORT_NS;
+static pthread_t first_thread;
+
+/* Only the first thread advances the clock. It does not ask for its thread number, as `omp master` does: in code with
+ * sanitizers, the shim does not see that the number is only compared with 0. Such a section takes no fast path. */
+static void pass_time(void)
+{
+    if (pthread_equal(pthread_self(), first_thread))
+        scripted_advance(length_ns);
+}
 
 static int section(void)
 {
@@ -20,8 +29,7 @@ static int section(void)
 #pragma omp parallel reduction(+ : threads)
     {
         threads++;
-#pragma omp master
-        scripted_advance(length_ns);
+        pass_time();
     }
     return threads;
 }
@@ -32,8 +40,7 @@ static int other_section(void)
 #pragma omp parallel reduction(+ : threads)
     {
         threads++;
-#pragma omp master
-        scripted_advance(length_ns);
+        pass_time();
     }
     return threads;
 }
@@ -178,6 +185,7 @@ static void own_number(void)
 
 int main(void)
 {
+    first_thread = pthread_self();
     agent_run(&agent, 2, 4);
     follows_the_page();
     others();
