@@ -54,7 +54,7 @@ def test_a_good_one(tmp_path: Path) -> None:
     result = json.loads(done.stdout)
     assert done.exit_code == 0 and result["passed"] and result["options"] == {"factor": 0.5} and result["seed"] == 3
     checks = [one["check"] for one in result["findings"]]
-    assert checks[-2:] == ["io", "fresh-process"] and len(set(checks)) == len(checks) == 16
+    assert checks[-2:] == ["io", "fresh-process"] and len(set(checks)) == len(checks) == 17
 
 
 def test_a_bad_one_is_shown(tmp_path: Path) -> None:
