@@ -149,6 +149,12 @@ def reports_flow(agent: Agent, seconds: float) -> None:
         raise SystemExit(f"{came} reports came in {seconds} s: this agent does not work, or the machine is too busy")
 
 
+def has_reported(agent: Agent) -> None:
+    """Checks that an agent works that has nothing to do, and so is quiet after its first reports."""
+    if agent.host is not None and agent.host.query()[0] == 0:
+        raise SystemExit("no report came: this agent does not work")
+
+
 @dataclass
 class Case:
     own: list[float]  # the agent's own time, % of one core
@@ -272,8 +278,7 @@ def idle(bench: Bench, report: Report) -> None:
     for host in (True, False):
         with bench.agent("--proc", str(idle_proc(bench.directory)), host=host) as agent:
             time.sleep(2.0)  # its first periods
-            if agent.host is not None and agent.host.query()[0] == 0:
-                raise SystemExit("no report came: this agent does not work")
+            has_reported(agent)
             minutes: list[float] = []
             for _ in range(turns):
                 before, began_s = wakeups(agent), time.monotonic()
@@ -297,7 +302,8 @@ def memory(bench: Bench, report: Report) -> None:
                     reports_flow(agent, seconds)
                     sizes = memory_of(agent.pid)
             else:
-                reports_flow(agent, seconds)
+                time.sleep(seconds)
+                has_reported(agent)
                 sizes = memory_of(agent.pid)
         report.details[f"agent.rss.{processes}_processes"] = sizes
         value = float(sizes["VmHWM"])
