@@ -10,9 +10,8 @@ so for twice as long each time, up to HOLD_MOST_S.
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Protocol
 
 from vscaf import clock
@@ -52,19 +51,36 @@ class MayFail(Protocol):
         ...
 
 
+class Around:
+    """The context of Containment.around. A class, because it is entered for each domain at each look: a generator takes
+    several times as long."""
+
+    __slots__ = ("_containment", "_doing", "_domain")
+
+    def __init__(self, containment: "Containment", domain: MayFail, doing: str) -> None:
+        self._containment, self._domain, self._doing = containment, domain, doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._containment.failed(self._domain, self._doing, error)
+        return True
+
+
 class Containment:
     """Puts domains at fault, and ends faults."""
 
     def __init__(self, events: EventLog) -> None:
         self._events = events
 
-    @contextmanager
-    def around(self, domain: MayFail, doing: str) -> Iterator[None]:
+    def around(self, domain: MayFail, doing: str) -> "Around":
         """An exception in this context affects only *domain*. doing: the work, in words for people."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  any error ends here: see the top of this file
-            self.failed(domain, doing, error)
+        return Around(self, domain, doing)
 
     def failed(self, domain: MayFail, doing: str, error: Exception) -> None:
         """Puts a domain at fault after an unexpected error."""

@@ -68,13 +68,11 @@ class Registry:
             domain = domains[key]
             domain.listed = rules is not None
             containment.review(domain)
-            try:
+            with containment.around(domain, "processing what a look saw of it"):
                 self._see(domain, domain_seen, rules or domain.rules)
                 if asked_at_s > domain.switched_at_s:
                     self._drift.look_for_waking(domain)
                     infer(domain, now_s, len(domains))
-            except Exception as error:  # noqa: BLE001  any error concerns only this domain: see domains/containment.py
-                containment.failed(domain, "processing what a look saw of it", error)
         self.release.give_back_due()
         if any(key not in self.inventory.domains for key in self.inventory.journal.entries):
             await self.inventory.write_journal()
@@ -162,10 +160,8 @@ class Registry:
     def process_all_reports(self) -> None:
         """Brings the guests' reports, and which agents stopped reporting, into all transition states."""
         for domain in self.inventory.domains.values():
-            try:
+            with self.inventory.containment.around(domain, "processing its guest's reports"):
                 domain.process_reports()
-            except Exception as error:  # noqa: BLE001  any error concerns only this domain: see domains/containment.py
-                self.inventory.containment.failed(domain, "processing its guest's reports", error)
 
     async def give_all_back(self) -> list[str]:
         """Puts everything back, as give_back. Includes domains of an earlier daemon that were not read yet."""
