@@ -1,5 +1,6 @@
-/* Finds connections that have something to read and processes that have ended, by epoll. So the cost of a turn of the loop depends on the number of
- * ready connections, not of joined ones. poll() over 64 connections would take a tenth of what the agent may cost. */
+/* Finds connections that have something to read and processes that have ended, by epoll. So the cost of a turn of the
+ * loop depends on the number of ready connections, not of joined ones. poll() over 64 connections would take a tenth of
+ * what the agent may cost. */
 #ifndef VSCAF_CLIENT_POLL_H
 #define VSCAF_CLIENT_POLL_H
 

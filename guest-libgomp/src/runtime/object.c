@@ -38,7 +38,7 @@ static const struct link_map *map_of(const void *address)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
     /* Takes no lock. So a team can work while a constructor holds the loader's lock. Does not look for a symbol, as
-     * dladdr does, which takes 10 us for a large library. */
+     * dladdr does, which takes long for a large library. */
     struct dl_find_object found;
     return _dl_find_object((void *)(uintptr_t)address, &found) == 0 ? found.dlfo_link_map : NULL;
 #else

@@ -60,10 +60,9 @@ class AgentLink:
     The rest of it is decoded and checked when `report` is read, unless another report has come by then.
 
     `generation` grows with each hello of the guest. A hello makes everything that was sent before void, `acknowledged`
-    included. `acknowledged`: the number of the
-    allocation in force, as the guest last reported it; None if that number was not sent since its hello. `bad_lines`:
-    lines that were not a valid message. `throttled`: how often reading was paused because the guest sent too much.
-    `fault`: an unexpected error in this link. The reader resets it to None.
+    included. `acknowledged`: the number of the allocation in force, as the guest last reported it; None if that number
+    was not sent since its hello. `bad_lines`: lines that were not a valid message. `throttled`: how often reading was
+    paused because the guest sent too much. `fault`: an unexpected error in this link. The reader resets it to None.
     """
 
     def __init__(self, name: str, path: Path, on_news: Callable[[], None], hub: AgentHub | None = None) -> None:

@@ -30,7 +30,7 @@ def is_quiet(domains: Iterable[ManagedDomain], pool: PoolState, decision: Decisi
 
 
 def _settled(domain: ManagedDomain) -> bool:
-    """Whether it needs no step, its agent reports, and the host sees nothing else."""
+    """Whether it needs no step, its agent reports or is quiet, and the host sees nothing else."""
     transition = domain.transition
     if transition is None:
         return domain.found is None and (bool(domain.left_alone) or not domain.listed)

@@ -34,6 +34,9 @@ from .report import Report, Result, median_interval
 SIZES = ((10, 64), (100, 512), (1000, 4096), (10_000, 65_536))
 """Domains and pCPUs."""
 
+BARS = {(1000, 4096): "<= 15 ms", (10_000, 65_536): "<= 150 ms"}
+"""Of the fitted policy."""
+
 POLICIES = (FITTED, SCAF, EQUAL)
 POINTS = 6  # measured sizes of each domain
 STUDENT = 4.303  # 97.5% of Student's t with two degrees of freedom: four sizes, two parameters
@@ -153,7 +156,9 @@ def measure(bench: Bench, report: Report) -> None:
             name = f"decide.{domains}x{cpus}{suffix}"
             found = took.times_ms["dozen_change"]
             value, low, high = median_interval(found)
-            times[policy].append(Result(name, "ms", value, low, high, len(found), EQUAL, equal_ms, value / equal_ms))
+            bar = BARS.get((domains, cpus), "") if policy == FITTED else ""
+            measured = Result(name, "ms", value, low, high, len(found), EQUAL, equal_ms, value / equal_ms, bar)
+            times[policy].append(measured)
             megabytes = took.memory_mb
             memory[policy].append(Result(f"{name}.memory", "MB", megabytes, megabytes, megabytes, 1))
             report.add(times[policy][-1])
