@@ -143,37 +143,46 @@ static void put_process(struct json_text *text, const struct wire_process *proce
     JSON_PUT(text, "}");
 }
 
-/* Closes a gap of `removed` bytes before the text from `from` to `to`. */
-static void close_gap(struct json_text *text, size_t removed, size_t from, size_t to)
+/* Cuts parts out of a text, from front to back. The text from `kept` on has not been moved yet. */
+struct cutter {
+    struct json_text *text;
+    size_t removed, kept;
+};
+
+/* Moves what comes before `to`, and has not been moved yet, over what was cut out. */
+static void close_gap(struct cutter *cutter, size_t to)
 {
-    if (removed > 0)
-        memmove(text->bytes + from - removed, text->bytes + from, to - from);
+    if (cutter->removed > 0)
+        memmove(cutter->text->bytes + cutter->kept - cutter->removed, cutter->text->bytes + cutter->kept,
+                to - cutter->kept);
+    cutter->kept = to;
+}
+
+/* Keeps or cuts out one part. Moves its two ends to where they are then. */
+static void cut(struct cutter *cutter, size_t *from, size_t *to, bool keep)
+{
+    size_t from_before = *from, to_before = *to;
+    *from -= cutter->removed;
+    if (!keep) {
+        close_gap(cutter, from_before);
+        cutter->removed += to_before - from_before;
+        cutter->kept = to_before;
+    }
+    *to -= cutter->removed;
 }
 
 /* Removes from the first `count` processes what this detail leaves out. To write them again would cost more. */
 static void leave_out(struct json_text *text, const struct wire_report *report, struct place places[], size_t count,
                       enum detail detail)
 {
-    size_t removed = 0, kept = 0; /* the text from `kept` on has not been moved yet */
+    struct cutter cutter = {.text = text};
     for (size_t i = 0; i < count; i++) {
-        struct place *place = &places[i], was = *place;
-        place->points -= removed;
-        if (!has_points(&report->processes[i], detail)) {
-            close_gap(text, removed, kept, was.points);
-            removed += was.points_end - was.points;
-            kept = was.points_end;
-        }
-        place->points_end = was.points_end - removed;
-        place->optional -= removed;
-        if (!has_optional(&report->processes[i], detail)) {
-            close_gap(text, removed, kept, was.optional);
-            removed += was.optional_end - was.optional;
-            kept = was.optional_end;
-        }
-        place->optional_end = was.optional_end - removed;
+        struct place *place = &places[i];
+        cut(&cutter, &place->points, &place->points_end, has_points(&report->processes[i], detail));
+        cut(&cutter, &place->optional, &place->optional_end, has_optional(&report->processes[i], detail));
     }
-    close_gap(text, removed, kept, text->used);
-    text->used -= removed;
+    close_gap(&cutter, text->used);
+    text->used -= cutter.removed;
 }
 
 static void put_head(struct json_text *text, const struct wire_report *report)
