@@ -1,7 +1,8 @@
-/* gomp-test-verdicts [--worse] [OBJECT...]: inspects each section of a set, prints the findings, and fails if they are
- * not the expected ones. The sections are the program's own and those of the shared objects. --worse: a finding may be
- * worse than expected, but never better. This is for code without optimization or for the newest vector units. The
- * program replaces the runtime, so no section runs. */
+/* gomp-test-verdicts [--needs-avx512] [--worse] [OBJECT...]: inspects each section of a set, prints the findings, and
+ * fails if they are not the expected ones. The sections are the program's own and those of the shared objects. --worse:
+ * a finding may be worse than expected, but never better. This is for code without optimization or for the newest
+ * vector units. The program replaces the runtime, so no section runs. But the code around the sections runs: with
+ * --needs-avx512 the test is skipped on a processor without these instructions. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -107,6 +108,11 @@ void __kmpc_fork_call(void *place, int count, void (*fn)(int *, int *, ...), ...
 int main(int argc, char **argv)
 {
     void (*run)(void) = sections_here;
+    if (argc > 1 && !strcmp(argv[1], "--needs-avx512")) {
+        if (!__builtin_cpu_supports("avx512vl"))
+            return 77; /* Meson: skipped */
+        argc--, argv++;
+    }
     if (argc > 1 && !strcmp(argv[1], "--worse")) {
         may_be_worse = true;
         argc--, argv++;
