@@ -153,7 +153,8 @@ def test_hostile_page(rig: Rig) -> None:
     hostile.say("counts 18446744073709551615 5")
     for program in (hostile, honest):
         program.say("busy 1")
-    wait_until(lambda: (hostile.team(), honest.team()) == (2, 2), "equal shares")
+    # The counts never change, so they claim a long section. The honest program gets the CPUs that it does not use.
+    wait_until(lambda: (hostile.team(), honest.team()) == (2, 3), "equal shares and the CPUs of the long section")
     ack = rig.ack(rig.allocate(1, deadline_ms=200))
     assert ack["online"] == [0] and not ack["sections_ended"]
 
