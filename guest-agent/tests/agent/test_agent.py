@@ -82,11 +82,18 @@ def test_the_shims_word_on_malleability_counts(rig: Rig) -> None:
     program.say(f"program {2 | 32}")  # the program set its number, but its environment says that it is malleable
     program.say("malleable 0")
     program.say("busy 1")
-    report = rig.message("report", lambda r: r["processes"][0].get("override") is True)  # older reports come first
-    assert report["processes"][0]["malleable"] == "full" and team_of(report, program.pid) == 4
+    # Older reports come first. A program that was idle for long is asked to call, and has one CPU until it computes.
+    rig.message(
+        "report",
+        lambda r: (
+            r["processes"][0].get("override") is True
+            and r["processes"][0]["malleable"] == "full"
+            and team_of(r, program.pid) == 4
+        ),
+    )
     program.say("malleable 77")
     program.say("last 2")
-    report = rig.message("report", lambda r: r["processes"][0]["malleable"] == "rigid" and r["demand"] == 2)
+    rig.message("report", lambda r: r["processes"][0]["malleable"] == "rigid" and r["demand"] == 2)
     wait_until(lambda: program.team() == 0, "hands off")
 
 

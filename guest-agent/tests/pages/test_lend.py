@@ -157,6 +157,7 @@ def test_a_flood_of_calls_costs_little_and_stops_nobody(rig: Rig) -> None:
     assert sent < attempts / 2, f"{sent} of {attempts}"
     assert used_ticks(rig) - before < 60, "more than a third of the time"
     other = rig.join()
+    other.say("busy 1")  # without work it would soon lend its share back
     wait_until(lambda: other.team() >= 1 and busy.team() <= 3, "service to other programs")
     hostile.kill()
     rig.message("report", lambda r: {p["pid"] for p in r["processes"]} == {busy.pid, other.pid})
@@ -194,4 +195,5 @@ def test_sections_of_a_shim_that_does_not_call(rig: Rig) -> None:
     busy, idle = idle_beside(rig)
     idle.say("busy 1")
     idle.say("begin")
-    wait_until(lambda: busy.team() == 2, "its share")
+    # One of its two CPUs soon counts as unused, because the section is long and has one thread.
+    wait_until(lambda: busy.team() in {2, 3}, "its share")
