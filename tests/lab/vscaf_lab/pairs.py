@@ -4,8 +4,8 @@ The first program starts. While it computes, the second starts. The result is th
 compute, each relative to the program alone on one thread, in steady seconds (vscaf.bench.observe.pace) and by the
 clock.
 
-A run in which the host was busy with something else (vscaf.bench.observe.host_load) is repeated at most twice. If each try was
-disturbed, the run is marked, and its figures are not judged. The verification of its programs still counts.
+A run in which the host was busy with something else (vscaf.bench.observe.host_load) is repeated at most twice. If each
+try was disturbed, the run is marked, and its figures are not judged. The verification of its programs still counts.
 """
 
 from __future__ import annotations
