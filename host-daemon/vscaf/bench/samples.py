@@ -13,7 +13,7 @@ import msgspec
 from vscaf.errors import UsageError
 
 ALONE = "alone"
-REFERENCE_PACE_NS = 1e6  # of the pace meter's work; ratios of steady seconds do not depend on it
+REFERENCE_PACE_NS = 3e4  # of the pace meter's work; ratios of steady seconds do not depend on it
 
 
 class RunKey(msgspec.Struct, frozen=True, order=True):
