@@ -12,7 +12,7 @@ import libvirt
 
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
-from vscaf.bench.places.place import Arranged, Ended, PlaceError, Started
+from vscaf.bench.places.place import Arranged, Ended, PlaceError, Started, WithoutDaemon
 from vscaf.errors import VscafError
 from vscaf.hypervisor.libvirt.calls import Call
 from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
@@ -45,17 +45,6 @@ class Member(Protocol):
 
     def start(self, command: str) -> Started:
         """Starts a shell command in the guest. Raises PlaceError if the guest is gone."""
-
-
-@dataclass
-class Unmanaged:
-    """Members that no daemon manages."""
-
-    launcher: str = ""
-    helpers: Sequence[int] = ()
-
-    def transitions(self) -> int:
-        return 0
 
 
 @dataclass
@@ -114,7 +103,7 @@ class DomainsPlace:
             try:
                 for guest, one in zip(self._guests, wanted, strict=True):
                     apply(guest, one)
-                yield Unmanaged()
+                yield WithoutDaemon()
             finally:
                 self.neutral()
             return

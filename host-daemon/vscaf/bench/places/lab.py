@@ -74,12 +74,7 @@ def image_with(image: Path, workloads: Sequence[Workload], directory: Path) -> P
         root = Path(temporary)
         (root / WORKLOADS.lstrip("/")).mkdir()
         for workload in workloads:
-            for name, file in workload.files.items():
-                target = root / WORKLOADS.lstrip("/") / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                if not target.exists():
-                    target.write_bytes(file.read_bytes())
-                    target.chmod(file.stat().st_mode & 0o777)
+            workload.copy_files(root / WORKLOADS.lstrip("/"))
         names = sorted(str(path.relative_to(root)) for path in root.rglob("*"))
         try:
             archive = subprocess.run(
