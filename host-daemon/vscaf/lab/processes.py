@@ -122,6 +122,20 @@ def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
+def qemu_pid_of(uuid: str) -> int | None:
+    """The pid of the QEMU that runs the domain of this UUID, by its command line. None: no process does."""
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdigit():
+            continue
+        try:
+            words = (directory / "cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        if b"-uuid" in words[:-1] and words[words.index(b"-uuid") + 1] == uuid.encode():
+            return int(directory.name)
+    return None
+
+
 def vcpu_threads(qemu_pid: int) -> dict[int, int]:
     """QEMU's vCPU threads: vCPU number -> thread id."""
     found = {}
