@@ -12,6 +12,7 @@ from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line
 
 DEFAULT_ARRANGEMENTS = "unmanaged,static,max-speedup-fitted"
+DEFAULT_WITHOUT_GUESTS = "unmanaged,static,max-speedup"  # the stand-alone agent's default policy
 
 
 @click.group(short_help="Measure what vscaf is worth on this machine.")
@@ -26,6 +27,16 @@ def _names(_context: click.Context, _parameter: click.Parameter, text: str) -> t
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
+def _ssh(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    targets = {}
+    for text in texts:
+        domain, equals, target = text.partition("=")
+        if not (domain and equals and target):
+            raise click.BadParameter(f"{text}: write it as DOMAIN=USER@HOST")
+        targets[domain] = target
+    return targets
+
+
 @bench.command(short_help="Pairs of programs, each in its own guest.")
 @click.option(
     "--workloads",
@@ -38,8 +49,8 @@ def _names(_context: click.Context, _parameter: click.Parameter, text: str) -> t
 @click.option("--pairs", "chosen", default="", callback=_names, metavar="A+B,...", help="Pairs. Default: all.")
 @click.option(
     "--arrangements",
-    default=DEFAULT_ARRANGEMENTS,
-    show_default=True,
+    default="",
+    show_default=f"{DEFAULT_ARRANGEMENTS}; with --no-vm {DEFAULT_WITHOUT_GUESTS}",
     callback=_names,
     help="Baselines (unmanaged, pinned, static, quota) and policies of vscaf.",
 )
@@ -60,6 +71,27 @@ def _names(_context: click.Context, _parameter: click.Parameter, text: str) -> t
     help="Seconds after which the second program starts.",
 )
 @click.option("--quick", is_flag=True, help="One round of 3 seconds of two pairs: a preview, not a measurement.")
+@click.option("--no-vm", is_flag=True, help="No guests: programs on this machine itself. Needs no root.")
+@click.option(
+    "--existing",
+    default="",
+    callback=_names,
+    metavar="DOMAIN,DOMAIN",
+    help="Your own running guests. Their pins, quota and online CPUs are put back at the end.",
+)
+@click.option("--uri", default="qemu:///system", show_default=True, help="With --existing: their libvirt.")
+@click.option(
+    "--ssh",
+    multiple=True,
+    callback=_ssh,
+    metavar="DOMAIN=USER@HOST",
+    help="With --existing: how to reach a guest. Default: through its QEMU guest agent.",
+)
+@click.option(
+    "--pool",
+    metavar="CPUS",
+    help="With --existing: the pCPUs that the guests share. Default: those where their vCPUs may run.",
+)
 @click.option(
     "--image",
     type=click.Path(path_type=Path, file_okay=False),
@@ -83,6 +115,11 @@ def pairs(
     seconds: float,
     delay_s: float,
     quick: bool,
+    no_vm: bool,
+    existing: tuple[str, ...],
+    uri: str,
+    ssh: dict[str, str],
+    pool: str | None,
     image: Path,
     output: Path,
     restart: bool,
@@ -92,6 +129,7 @@ def pairs(
     Exit status: 0: done. 1: a verification failed, or a run could not be made. 2: an argument is wrong.
     """
     from vscaf.bench import pairs as measure  # noqa: PLC0415  (its imports are slow)
+    from vscaf.bench.places.choice import PlaceOptions  # noqa: PLC0415
 
     try:
         sys.exit(
@@ -99,7 +137,8 @@ def pairs(
                 measure.Arguments(
                     workloads=shipped,
                     pairs=chosen,
-                    arrangements=arrangements,
+                    arrangements=arrangements
+                    or tuple((DEFAULT_WITHOUT_GUESTS if no_vm else DEFAULT_ARRANGEMENTS).split(",")),
                     rounds=1 if quick else rounds,
                     seconds=3.0 if quick else seconds,
                     delay_s=delay_s,
@@ -107,6 +146,7 @@ def pairs(
                     image=image,
                     output=output,
                     restart=restart,
+                    place=PlaceOptions(no_vm, existing, uri, ssh, pool),
                 )
             )
         )

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
 from vscaf.bench.figures import Figures, figures
-from vscaf.bench.places.lab import lab_place
+from vscaf.bench.places.choice import NAMES, PlaceOptions, choose
 from vscaf.bench.places.place import BASELINES
 from vscaf.bench.plan import all_pairs, equal_split, round_of_runs
 from vscaf.bench.samples import SampleFile
 from vscaf.bench.session import Session, Timing
 from vscaf.bench.workloads.shipped import shipped
 from vscaf.errors import UsageError
-
-POOL_CPUS = 2
-NAMES = ("first", "second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,7 @@ class Arguments:
     image: Path
     output: Path
     restart: bool
+    place: PlaceOptions = field(default_factory=PlaceOptions)
 
 
 def run(arguments: Arguments) -> int:
@@ -47,9 +45,10 @@ def run(arguments: Arguments) -> int:
     path = arguments.output / "samples.jsonl"
     if arguments.restart:
         path.unlink(missing_ok=True)
-    settings = {"seconds": arguments.seconds, "delay_s": arguments.delay_s, "guests": POOL_CPUS}
+    chosen = choose(arguments.place, arguments.image, arguments.output)
+    settings = {"seconds": arguments.seconds, "delay_s": arguments.delay_s, **chosen.settings}
     samples = SampleFile(path, settings)
-    split = equal_split(POOL_CPUS, len(NAMES))
+    split = equal_split(chosen.cpus, len(NAMES))
     plan = [
         key
         for number in range(1, arguments.rounds + 1)
@@ -59,8 +58,8 @@ def run(arguments: Arguments) -> int:
     def print_line(text: str) -> None:
         console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
-    print_line("booting the guests")
-    with lab_place(NAMES, list(workloads.values()), arguments.image, POOL_CPUS, arguments.output) as place:
+    print_line("preparing the place of the programs")
+    with chosen.open(list(workloads.values()), arguments.arrangements) as place:
         print_line(place.description)
         timing = Timing(arguments.seconds, arguments.delay_s)
         Session(place, workloads, samples, timing, print_line).run(plan)
