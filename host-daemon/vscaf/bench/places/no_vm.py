@@ -19,6 +19,7 @@ from pathlib import Path
 
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
+from vscaf.bench.places.output import Output
 from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, WithoutDaemon
 from vscaf.bench.places.quota_group import quota_group
 from vscaf.bench.workloads.workload import Workload
@@ -41,23 +42,22 @@ class NoVmStarted:
         arguments: Sequence[str],
         directory: Path,
         environment: Mapping[str, str],
-        output: Path,
         on_end: Callable[[int, float], None],
     ) -> None:
-        self._output = output
         self._on_end = on_end
         self._lock = threading.Lock()
         self._ended: Ended | None = None
-        with output.open("wb") as file:
-            self._process = subprocess.Popen(
-                arguments,
-                cwd=directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
-            )
+        self._process = subprocess.Popen(
+            arguments,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self._output = Output(self._process.stdout, str(self.pid))
         self._pidfd = os.pidfd_open(self.pid)
 
     @property
@@ -73,8 +73,7 @@ class NoVmStarted:
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         if not poll.poll(timeout_s * 1000):
-            text = self._output.read_text(errors="replace")[-500:]
-            raise TimeoutError(f"it has not ended after {timeout_s:g} s; so far it said: {text}")
+            raise TimeoutError(f"it has not ended after {timeout_s:g} s; so far it said: {self._output.text()[-500:]}")
         with self._lock:
             return self._ended or self._take_end()
 
@@ -83,8 +82,9 @@ class NoVmStarted:
         _, status, usage = os.wait4(self.pid, 0)
         os.close(self._pidfd)
         code = self._process.returncode = os.waitstatus_to_exitcode(status)
-        self._ended = Ended(code if code >= 0 else 128 - code, self._output.read_text(errors="replace"))
-        self._output.unlink()
+        self._output.finish()
+        status = code if code >= 0 else 128 - code
+        self._ended = Ended(status, self._output.text(), self._output.pieces())
         self._on_end(self.pid, usage.ru_utime + usage.ru_stime)
         return self._ended
 
@@ -136,7 +136,7 @@ class _Way:
 
 
 class NoVmPlace:
-    """Members that are processes of this machine. directory: for the workloads' files, sockets and output."""
+    """Members that are processes of this machine. directory: for the workloads' files and sockets."""
 
     def __init__(self, members: Sequence[str], pool: Sequence[int], directory: Path, logs: Path, path: str) -> None:
         self._pool = pool
@@ -146,19 +146,16 @@ class NoVmPlace:
         self._ways = [_Way(format_cpu_list(pool)) for _ in members]
         self._watch: Watch | None = None
         self._running: set[NoVmStarted] = set()
-        self._starts = self._agents = 0
-        self._lock = threading.Lock()
+        self._agents = 0
         self.members = members
         self.cpus = len(pool)
         self.files = directory / "files"
+        self.files.mkdir()
         self.description = f"{len(members)} programs without guests on {self.cpus} CPUs of this machine"
 
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> NoVmStarted:
         way = self._ways[self.members.index(member)]
         enter = ["sh", "-c", _ENTER, str(way.group)] if way.group is not None else []
-        with self._lock:
-            self._starts += 1
-            output = self._directory / f"output-{self._starts}"
         watch = self._watch
 
         def on_end(pid: int, cpu_s: float) -> None:
@@ -170,7 +167,6 @@ class NoVmPlace:
             [*enter, "taskset", "-c", way.cpus, "sh", "-c", command],
             self.files,
             {**_environment(), "PATH": self._path, **way.environment, **environment},
-            output,
             on_end,
         )
         self._running.add(started)
@@ -192,9 +188,8 @@ class NoVmPlace:
                 yield WithoutDaemon()
                 return
             check_policy(arrangement)
-            with self._lock:
-                self._agents += 1
-                name = f"agent-{arrangement}-{self._agents}"
+            self._agents += 1
+            name = f"agent-{arrangement}-{self._agents}"
             socket = self._directory / f"{name}.sock"
             program = shutil.which("vscaf-agent", path=self._path)
             if program is None:
@@ -262,7 +257,6 @@ def no_vm_place(
             raise PlaceError(f"there is no program {workload.command} in {parts[0]}: build it with `make programs`")
     with tempfile.TemporaryDirectory(prefix="vscaf-bench-") as temporary, sigterm_exits():
         place = NoVmPlace(names, found[:cpus], Path(temporary), output / "logs", path)
-        place.files.mkdir()
         for workload in workloads:
             workload.copy_files(place.files)
         try:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from vscaf.bench.places.output import Output
 from vscaf.bench.places.place import Ended, PlaceError
 from vscaf.lab.polling import until
 from vscaf.lab.processes import end_child
@@ -27,7 +28,7 @@ class SshStarted:
         self._ended: Ended | None = None
         self._lock = threading.Lock()
         arguments = connection.arguments(f"sh -c {shlex.quote(_SAY_GROUP + command)}")
-        # Without a buffer, so that the output after the first line is left for communicate().
+        # Without a buffer, so that the output after the first line is left to be read by another.
         self._process = subprocess.Popen(
             arguments, bufsize=0, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
@@ -36,19 +37,24 @@ class SshStarted:
         if not self._group.isdigit():
             output = self._group + "\n" + self._process.communicate()[0].decode(errors="replace")
             raise PlaceError(f"{connection.target}: no command could be started over SSH: {output.strip()[-300:]}")
+        self._output = Output(self._process.stdout, connection.target)
 
     def wait(self, timeout_s: float) -> Ended:
         with self._lock:
             if self._ended is not None:
                 return self._ended
         try:
-            output = self._process.communicate(timeout=timeout_s)[0].decode(errors="replace")
+            self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"`{self._command}` has not ended after {timeout_s:g} s") from None
+            so_far = self._output.text()[-500:]
+            raise TimeoutError(
+                f"`{self._command}` has not ended after {timeout_s:g} s; so far it said: {so_far}"
+            ) from None
         if self._process.returncode == 255 and not self._connection.alive():
             raise PlaceError(f"{self._connection.target}: the SSH connection has ended: does the guest still run?")
+        self._output.finish()
         with self._lock:
-            self._ended = Ended(self._process.returncode, output)
+            self._ended = Ended(self._process.returncode, self._output.text(), self._output.pieces())
             return self._ended
 
     def kill(self) -> None:
