@@ -1,5 +1,6 @@
 """The order of a bench's runs."""
 
+import itertools
 from collections import Counter
 
 from hypothesis import given
@@ -81,5 +82,5 @@ def test_rounds_have_different_orders():
 def test_the_runs_of_a_group_follow_each_other(number):
     """They are compared, so little time lies between them."""
     groups = [run.workloads for run in a_round(number) if run.arrangement != ALONE]
-    changes = sum(before != after for before, after in zip(groups, groups[1:], strict=False))
+    changes = sum(before != after for before, after in itertools.pairwise(groups))
     assert changes == len(set(groups)) - 1

@@ -57,7 +57,7 @@ def test_a_file_with_only_its_first_line_is_continued(path):
 def test_a_file_of_other_settings_is_refused_and_left_alone(path, other):
     SampleFile(path, SETTINGS).add(sample(FIRST))
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="other settings.*--restart"):
+    with pytest.raises(UsageError, match=r"other settings.*--restart"):
         SampleFile(path, other)
     assert path.read_bytes() == before
 
