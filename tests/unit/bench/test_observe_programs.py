@@ -107,8 +107,10 @@ def test_programs_that_follow_each_other_are_sampled_under_one_name():
 def test_two_programs_of_one_name_are_both_sampled(child_burns):
     other = start("while :; do :; done")
     try:
-        with Sampler({"first": child_burns.pid}, threads_of=tree_threads) as sampler:
-            sampler.add("first", other.pid)
+        sampler = Sampler({}, threads_of=tree_threads)
+        sampler.add("first", child_burns.pid)
+        sampler.add("first", other.pid)
+        with sampler:
             wanted = {*tree(child_burns.pid), other.pid}
             until(lambda: {one.thread for one in list(sampler.samples)} >= wanted)
     finally:

@@ -62,7 +62,7 @@ class SshStarted:
             ended = self._ended is not None
         if not ended:
             subprocess.run(
-                self._connection.arguments(f"kill -KILL -- -{self._group}"), stdin=subprocess.DEVNULL, check=False
+                self._connection.arguments(f"kill -KILL -{self._group}"), stdin=subprocess.DEVNULL, check=False
             )
 
 
