@@ -36,6 +36,9 @@ STEPS = {
     "ssor": {"S": 50, "W": 50},
     "ssor-pipeline": {"S": 50, "W": 50},
     "tasks": {"S": 40, "W": 40},
+    "uts-geometric": {"S": 40, "W": 40},
+    "uts-binomial": {"S": 40, "W": 40},
+    "barrier": {"S": 20, "W": 100},
 }
 
 
@@ -57,7 +60,7 @@ def block(output: str) -> dict[str, str]:
     fields = dict(re.findall(r"^ ([A-Z][\w/ ]*?) *= +(.*?) *$", output, re.MULTILINE))
     missing = [field for field in FIELDS if field not in fields]
     assert not missing, f"no {missing} in the output block:\n{output}"
-    assert re.search(r"^ (EP|CG|MG|IS|FT|SSOR|TASKS) Benchmark Completed\.$", output, re.MULTILINE), output
+    assert re.search(r"^ (EP|CG|MG|IS|FT|SSOR|TASKS|UTS|BARRIER) Benchmark Completed\.$", output, re.MULTILINE), output
     return fields
 
 
