@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A workload whose team changes all the time computes right results: resizing.py BENCH_RUN HERTZ PROGRAM
 
-Runs PROGRAM under the shim (VSCAF_BENCH_PRELOAD), with random teams of 1 to 4 threads, until there were enough sizes.
+Runs PROGRAM under the shim (VSCAF_BENCH_PRELOAD), with random teams of 1 to 4 threads, until its sections have followed
+enough changes and had each size.
 """
 
 import json
@@ -10,6 +11,7 @@ import os
 import subprocess
 import sys
 
+SIZES = 4
 ATTEMPTS = 10  # each with about twice the work
 
 
@@ -17,7 +19,7 @@ def run(bench_run: str, hertz: str, program: str, repeat: int) -> dict:
     """Runs PROGRAM, checks its result, and returns the figures of its page."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "NPB_"))}
     done = subprocess.run(
-        [bench_run, "--team", "2", "--resize", f"{hertz},1,4", "--", program],
+        [bench_run, "--team", "2", "--resize", f"{hertz},1,{SIZES}", "--", program],
         env=clean | {"NPB_REPEAT": str(repeat)},
         capture_output=True,
         text=True,
@@ -29,19 +31,25 @@ def run(bench_run: str, hertz: str, program: str, repeat: int) -> dict:
     return json.loads(done.stderr.splitlines()[-1])
 
 
+def is_enough(told: dict, enough: int) -> bool:
+    return told["followed"] >= enough and told["end"]["team_sizes"] == SIZES
+
+
 def main() -> None:
     bench_run, hertz, program = sys.argv[1:]
     repeat = 2
     told = run(bench_run, hertz, program, repeat)
     enough = 4 if float(hertz) < 50 else 100
     for _ in range(ATTEMPTS):
-        # A run with only one size shows nothing.
-        if told["resizes"] >= enough and told["end"]["team_sizes"] >= 2:
+        if is_enough(told, enough):
             break
-        repeat = 1 + math.ceil(repeat * min(max(1.2 * enough / (told["resizes"] + 1), 2.0), 8.0))
+        repeat = 1 + math.ceil(repeat * min(max(1.2 * enough / (told["followed"] + 1), 2.0), 8.0))
         told = run(bench_run, hertz, program, repeat)
-    print(f"{repeat} times, {told['wall_seconds']:.1f} s: {told['resizes']} sizes, {told['end']['started']} sections")
-    assert told["resizes"] >= enough and told["end"]["team_sizes"] >= 2, told
+    print(
+        f"{repeat} times, {told['wall_seconds']:.1f} s: {told['resizes']} sizes, {told['followed']} changes followed, "
+        f"{told['end']['started']} sections"
+    )
+    assert is_enough(told, enough), told
 
 
 if __name__ == "__main__":
