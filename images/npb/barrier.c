@@ -21,7 +21,7 @@ struct class_values {
     unsigned sections;
 };
 
-static const struct class_values classes[] = {{'S', 20}, {'W', 100}, {'A', 4000}, {'B', 16000}};
+static const struct class_values classes[] = {{'S', 20}, {'W', 50}, {'A', 4000}, {'B', 16000}};
 
 /* A thread's numbers of this phase and of the one before it: another thread may still read the older one while the next
  * is written. On a cache line of its own. */

@@ -38,7 +38,7 @@ STEPS = {
     "tasks": {"S": 40, "W": 40},
     "uts-geometric": {"S": 40, "W": 40},
     "uts-binomial": {"S": 40, "W": 40},
-    "barrier": {"S": 20, "W": 100},
+    "barrier": {"S": 20, "W": 50},
 }
 
 
