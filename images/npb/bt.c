@@ -44,6 +44,8 @@ static struct {
 } line;
 #pragma omp threadprivate(line)
 
+/* The Jacobians at a point of the fluxes along a direction: of convection and pressure, and of viscosity and heat
+ * conduction. */
 static inline void set_jacobians(const struct flow *flow, int direction, int64_t point, matrix convective,
                                  matrix viscous)
 {
@@ -81,7 +83,7 @@ static inline void set_jacobians(const struct flow *flow, int direction, int64_t
 /* The blocks of the line's system, at all its points but the two on the surface, whose u does not change. */
 static inline void set_blocks(const struct flow *flow, int direction)
 {
-    double convection = flow->step * flow->inverse_double, square = flow->step * flow->inverse_square;
+    double convection = flow->time_step * flow->inverse_double, square = flow->time_step * flow->inverse_square;
     double diffusion = square * flow_diffusion[direction];
 
     for (int place = 1; place < flow->n - 1; place++)

@@ -25,7 +25,7 @@ typedef double flow_vector[FLOW_PARTS];
 struct flow {
     int n;
     int64_t stride[3];     /* from a point to the next one along each direction */
-    double step;           /* of time, dt */
+    double time_step;      /* dt */
     double inverse_square; /* 1 / h^2, for points h apart */
     double inverse_double; /* 1 / (2 h) */
     /* For each place along a direction, the coefficients of the fourth difference at the places from two before it to
@@ -47,7 +47,7 @@ struct flow_class {
     char name;
     int n;
     unsigned steps;
-    double step;
+    double time_step;
     flow_vector residual, error; /* the published root mean squares after the last step */
 };
 
@@ -81,7 +81,7 @@ void flow_set_start(struct flow *flow);
 /* Computes `forcing`. Overwrites u and rhs. One parallel region. */
 void flow_set_forcing(struct flow *flow);
 
-/* rhs = step * (operator on u + forcing), and the fields derived from u. One parallel region. */
+/* rhs = time_step * (operator on u + forcing), and the fields derived from u. One parallel region. */
 void flow_set_rhs(struct flow *flow);
 
 /* u += rhs. One parallel region. */
@@ -91,7 +91,7 @@ void flow_update(struct flow *flow);
  * to the last bit for every team. */
 void flow_error(struct flow *flow, flow_vector norm);
 
-/* The root mean square of rhs / step, in the same way. */
+/* The root mean square of rhs / time_step, in the same way. */
 void flow_residual(struct flow *flow, flow_vector norm);
 
 #endif

@@ -149,7 +149,7 @@ void flow_residual(struct flow *flow, flow_vector norm)
     }
     root_mean(flow, norm);
     for (int part = 0; part < FLOW_PARTS; part++)
-        norm[part] /= flow->step;
+        norm[part] /= flow->time_step;
 }
 
 static void set_dissipation(struct flow *flow)
@@ -187,7 +187,7 @@ struct flow *flow_make(const struct flow_class *class)
     flow->stride[0] = 1;
     flow->stride[1] = row;
     flow->stride[2] = row * row;
-    flow->step = class->step;
+    flow->time_step = class->time_step;
     flow->inverse_square = (double)(class->n - 1) * (class->n - 1);
     flow->inverse_double = 0.5 * (class->n - 1);
     flow->dissipation = npb_allocate((uint64_t)class->n, sizeof *flow->dissipation, "the grid");

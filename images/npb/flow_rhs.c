@@ -112,7 +112,7 @@ void flow_set_rhs(struct flow *flow)
             for (int j = 1; j < flow->n - 1; j++)
                 for (int i = 1; i < flow->n - 1; i++)
                     for (int part = 0; part < FLOW_PARTS; part++)
-                        flow->rhs[flow_point(flow, k, j, i)][part] *= flow->step;
+                        flow->rhs[flow_point(flow, k, j, i)][part] *= flow->time_step;
     }
 }
 

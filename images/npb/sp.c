@@ -38,9 +38,9 @@ const struct flow_program flow_program = {
 
 /* The coefficients of one line, for each of its points. */
 static struct {
-    double velocity[FLOW_SIDE_MAX];           /* along the line */
-    double diffusion[FLOW_SIDE_MAX];          /* of one time step */
-    double rows[SYSTEMS][FLOW_SIDE_MAX][5];   /* at the points from two before to two after */
+    double velocity[FLOW_SIDE_MAX];         /* along the line */
+    double diffusion[FLOW_SIDE_MAX];        /* of one time step */
+    double rows[SYSTEMS][FLOW_SIDE_MAX][5]; /* at the points from two before to two after */
 } line;
 #pragma omp threadprivate(line)
 
@@ -49,13 +49,13 @@ static inline void set_rows(const struct flow *flow, int direction, int64_t star
 {
     static const double sound_share[SYSTEMS] = {0.0, 1.0, -1.0};
     int64_t stride = flow->stride[direction];
-    double convection = flow->step * flow->inverse_double, square = flow->step * flow->inverse_square;
+    double convection = flow->time_step * flow->inverse_double, square = flow->time_step * flow->inverse_square;
 
     for (int place = 0; place < flow->n; place++) {
         int64_t point = start + place * stride;
 
         line.velocity[place] = flow->velocity[direction][point];
-        /* This is the largest of the specification's four bounds, because heat conduction is the strongest diffusion. */
+        /* The largest of the specification's four bounds, because heat conduction is the strongest diffusion. */
         line.diffusion[place] = square * (flow_diffusion[direction] +
                                           FLOW_CONDUCTION * FLOW_VISCOSITY * flow->inverse_density[point]);
     }
@@ -71,7 +71,7 @@ static inline void set_rows(const struct flow *flow, int direction, int64_t star
             double speed_above = line.velocity[place + 1] + share * flow->sound[point + stride];
 
             for (int part = 0; part < 5; part++)
-                row[part] = flow->step * flow->dissipation[place][part];
+                row[part] = flow->time_step * flow->dissipation[place][part];
             row[1] -= convection * speed_below + line.diffusion[place - 1];
             row[2] += 1.0 + 2.0 * line.diffusion[place];
             row[3] += convection * speed_above - line.diffusion[place + 1];
