@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 
     struct npb_run run = npb_start(argc, argv, class->steps);
     flow_vector error, residual;
-    double seconds = 0.0; /* only the time steps, as in the specification */
+    double seconds = 0.0; /* from the first to the last time step, as in the specification */
     bool right = true;
     char size[32];
 
@@ -63,18 +63,20 @@ int main(int argc, char **argv)
     flow_set_forcing(flow);
     flow_set_start(flow);
     flow_time_step(flow);
+    flow_set_start(flow);
 
     npb_mark_start(&run);
+    double start = npb_seconds();
     for (unsigned repeat = 0; repeat < run.repeat; repeat++) {
-        flow_set_start(flow);
-        double start = npb_seconds();
+        if (repeat > 0)
+            flow_set_start(flow);
         for (unsigned step = 1; step <= class->steps; step++) {
             flow_time_step(flow);
             npb_mark(&run);
             if (repeat == 0 && (step == 1 || step % PRINTED == 0))
                 printf(" Time step %4u\n", step);
         }
-        seconds += npb_seconds() - start;
+        seconds = npb_seconds() - start;
         flow_error(flow, error);
         flow_set_rhs(flow);
         flow_residual(flow, residual);
