@@ -33,6 +33,8 @@ STEPS = {
     "mg": {"S": 4, "W": 4},
     "is": {"S": 12, "W": 12},
     "ft": {"S": 7, "W": 7},
+    "bt": {"S": 60, "W": 200},
+    "sp": {"S": 100, "W": 400},
     "ssor": {"S": 50, "W": 50},
     "ssor-pipeline": {"S": 50, "W": 50},
     "tasks": {"S": 40, "W": 40},
@@ -57,7 +59,7 @@ def block(output: str) -> dict[str, str]:
     fields = dict(re.findall(r"^ ([A-Z][\w/ ]*?) *= +(.*?) *$", output, re.MULTILINE))
     missing = [field for field in FIELDS if field not in fields]
     assert not missing, f"no {missing} in the output block:\n{output}"
-    assert re.search(r"^ (EP|CG|MG|IS|FT|SSOR|TASKS) Benchmark Completed\.$", output, re.MULTILINE), output
+    assert re.search(r"^ (EP|CG|MG|IS|FT|BT|SP|SSOR|TASKS) Benchmark Completed\.$", output, re.MULTILINE), output
     return fields
 
 
