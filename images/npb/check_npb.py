@@ -63,9 +63,7 @@ def block(output: str) -> dict[str, str]:
 
 def result_lines(output: str) -> list[str]:
     """The lines whose figures depend on the computation, not on the clock."""
-    lines = re.findall(
-        r"^ (?:Sums|Zeta is|L2 Norm is|Error is|No\. Gaussian).*$|^ +\d+ +\S+.*$", output, re.MULTILINE
-    )
+    lines = re.findall(r"^ (?:Sums|Zeta is|L2 Norm is|Error is|No\. Gaussian).*$|^ +\d+ +\S+.*$", output, re.MULTILINE)
     assert lines, f"no figures in:\n{output}"
     return lines
 

@@ -55,7 +55,8 @@ static const struct class_values classes[] = {
       4.7887162703308e+01}},
 };
 
-/* One time step, from the residual of u to that of the new u. */
+/* One time step, from the residual of u to that of the new u. The first loop needs no barrier of its own, because
+ * lu_sweeps begins with one. */
 static void time_step(struct lu_grid *grid)
 {
     int end = grid->n - 1;
@@ -80,8 +81,7 @@ static void time_step(struct lu_grid *grid)
     lu_residual(grid);
 }
 
-/* The relative difference. */
-static double apart(double value, double expected)
+static double relative_difference(double value, double expected)
 {
     return fabs(value - expected) / fabs(expected);
 }
@@ -89,28 +89,28 @@ static double apart(double value, double expected)
 /* Written in this form so that a NaN fails. */
 static bool near(const struct values *found, const struct values *expected)
 {
-    bool right = apart(found->surface_integral, expected->surface_integral) <= TOLERANCE;
+    bool right = relative_difference(found->surface_integral, expected->surface_integral) <= TOLERANCE;
 
     for (int part = 0; part < LU_PARTS; part++)
-        right = apart(found->residual[part], expected->residual[part]) <= TOLERANCE &&
-                apart(found->error[part], expected->error[part]) <= TOLERANCE && right;
+        right = relative_difference(found->residual[part], expected->residual[part]) <= TOLERANCE &&
+                relative_difference(found->error[part], expected->error[part]) <= TOLERANCE && right;
     return right;
 }
 
 static void print_value(int number, double value, double expected)
 {
-    printf("    %5d       %20.13e%20.13e%12.3e\n", number, value, expected, apart(value, expected));
+    printf("    %5d       %20.13e%20.13e%12.3e\n", number, value, expected, relative_difference(value, expected));
 }
 
 static void print_values(const struct values *found, const struct values *expected)
 {
-    printf(" Residual:                 found            expected  difference\n");
+    printf(" Residual: found, expected, relative difference\n");
     for (int part = 0; part < LU_PARTS; part++)
         print_value(part + 1, found->residual[part], expected->residual[part]);
-    printf(" Error of the solution:    found            expected  difference\n");
+    printf(" Error: found, expected, relative difference\n");
     for (int part = 0; part < LU_PARTS; part++)
         print_value(part + 1, found->error[part], expected->error[part]);
-    printf(" Surface integral:         found            expected  difference\n");
+    printf(" Surface integral: found, expected, relative difference\n");
     print_value(1, found->surface_integral, expected->surface_integral);
 }
 
