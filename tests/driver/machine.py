@@ -19,8 +19,8 @@ from vscaf.daemon.operations import Operations
 from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import HypervisorError, VscafError
 from vscaf.journal import Journal
+from vscaf.lab.polling import HANG_S
 from vscaf.values import DomainKey
-from vscaf_lab.polling import HANG_S
 from vscaf_policies.gang import gang
 
 from .faults import Fault, Faults

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from vscaf_lab.polling import HANG_S
+from vscaf.lab.polling import HANG_S
 
 from .node import write_node
 

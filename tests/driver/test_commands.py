@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from vscaf.cli.main import main
 from vscaf.control.messages import Status
-from vscaf_lab.polling import HANG_S, until
+from vscaf.lab.polling import HANG_S, until
 
 from .node import write_node
 

@@ -18,8 +18,8 @@ from vscaf.daemon.operations import Operations
 from vscaf.daemon.status import status
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
-from vscaf_lab.polling import HANG_S
-from vscaf_lab.polling import soon as until
+from vscaf.lab.polling import HANG_S
+from vscaf.lab.polling import soon as until
 
 from .faults import Faults
 from .node import write_node

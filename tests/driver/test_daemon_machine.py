@@ -15,7 +15,7 @@ from vscaf.daemon.operations import Operations
 from vscaf.errors import VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal
-from vscaf_lab.polling import HANG_S
+from vscaf.lab.polling import HANG_S
 
 from .faults import Faults
 from .machine import live

@@ -15,9 +15,9 @@ from vscaf.domains.rules import DomainRules, rules_for
 from vscaf.errors import HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, lock_hypervisor
+from vscaf.lab.polling import HANG_S
 from vscaf.recovery.offline_restore import restore_from_journal
 from vscaf.values import MetadataRules
-from vscaf_lab.polling import HANG_S
 
 from .faults import Faults
 from .node import write_node

@@ -16,8 +16,8 @@ from vscaf.daemon.operations import Operations
 from vscaf.daemon.status import status
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
-from vscaf_lab.polling import HANG_S
-from vscaf_lab.polling import until as soon
+from vscaf.lab.polling import HANG_S
+from vscaf.lab.polling import until as soon
 
 from .faults import Faults
 from .node import write_node

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import libvirt
 import pytest
-from vscaf_lab import Guest, PrivateLibvirt
+from vscaf.lab import Guest, PrivateLibvirt
 from vscaf_lab.chaos_run import retry_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -19,12 +19,13 @@ from xml.etree import ElementTree
 
 import libvirt
 import pytest
-from vscaf_lab import Guest, PrivateLibvirt, Sampler
+from vscaf.bench.observe.sampler import Sampler
+from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.daemon import DaemonProcess
+from vscaf.lab.guest import AGENT_CHANNEL
+from vscaf.lab.polling import HANG_S, until
+from vscaf.lab.runner import Command
 from vscaf_lab.chaos_run import stopped
-from vscaf_lab.daemon import DaemonProcess
-from vscaf_lab.guest import AGENT_CHANNEL
-from vscaf_lab.polling import HANG_S, until
-from vscaf_lab.runner import Command
 from vscaf_lab.separation import affinities, rounds
 
 from .conftest import CACHE, IMAGE, POOL, POOL_LIST, Pair, enough, move, over_and_over

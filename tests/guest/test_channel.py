@@ -14,11 +14,11 @@ from typing import Any
 
 import libvirt
 import pytest
-from vscaf_lab import Guest, PrivateLibvirt
-from vscaf_lab.daemon import DaemonProcess
-from vscaf_lab.guest import AGENT_CHANNEL
-from vscaf_lab.polling import HANG_S, until
-from vscaf_lab.runner import Command
+from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.daemon import DaemonProcess
+from vscaf.lab.guest import AGENT_CHANNEL
+from vscaf.lab.polling import HANG_S, until
+from vscaf.lab.runner import Command
 
 from .conftest import CACHE, IMAGE, POOL_LIST, Pair, move
 

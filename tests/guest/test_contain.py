@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from vscaf_lab import Guest, PrivateLibvirt
-from vscaf_lab.polling import HANG_S, until
-from vscaf_lab.runner import Command
+from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.polling import HANG_S, until
+from vscaf.lab.runner import Command
 
 from .conftest import IMAGE, POOL_LIST, REPOSITORY
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import libvirt
 import pytest
-from vscaf_lab import Guest, LabError, PrivateLibvirt, Sampler, cgroups, processes
-from vscaf_lab.polling import HANG_S, until
+from vscaf.bench.observe.sampler import Sampler
+from vscaf.lab import Guest, LabError, PrivateLibvirt, cgroups, processes
+from vscaf.lab.polling import HANG_S, until
 
 from .conftest import CACHE, IMAGE, Pair
 
@@ -136,7 +137,7 @@ PROGRAM = """
     import signal, sys, time
     from pathlib import Path
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore SIGINT
-    from vscaf_lab import Guest, PrivateLibvirt
+    from vscaf.lab import Guest, PrivateLibvirt
     with PrivateLibvirt(cache=Path(sys.argv[1])) as lab:
         guest = Guest(lab, sys.argv[3], Path(sys.argv[2]))
         guest.launch()

@@ -15,8 +15,8 @@ import pytest
 from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported, UsageError
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
+from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.values import DomainKey, DomainSeen, MetadataRules, RunState
-from vscaf_lab import Guest, PrivateLibvirt
 from vscaf_lab.host_rig import HostRig
 
 from .conftest import IMAGE, POOL

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from vscaf_lab import Guest, PrivateLibvirt
-from vscaf_lab.daemon import DaemonProcess
-from vscaf_lab.polling import HANG_S, until
+from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.daemon import DaemonProcess
+from vscaf.lab.polling import HANG_S, until
 
 from .conftest import POOL_LIST, Pair
 from .test_crashes import agents_connected, pins

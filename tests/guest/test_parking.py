@@ -9,9 +9,9 @@ from pathlib import Path
 
 import libvirt
 import pytest
-from vscaf_lab import Guest, PrivateLibvirt
+from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.polling import until
 from vscaf_lab.agent_host import AgentHost
-from vscaf_lab.polling import until
 
 from .conftest import IMAGE, POOL_LIST
 

@@ -10,9 +10,9 @@ import libvirt
 import pytest
 from vscaf.cpulist import parse_cpu_list
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
-from vscaf_lab import Guest, PrivateLibvirt
+from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.daemon import DaemonProcess
 from vscaf_lab.chaos_run import retry_until
-from vscaf_lab.daemon import DaemonProcess
 
 from .conftest import IMAGE, POOL, POOL_LIST
 

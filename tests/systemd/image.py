@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from vscaf_lab import Guest, PrivateLibvirt
+from vscaf.lab import Guest, PrivateLibvirt
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = "systemd,systemd-sysv,udev,dbus,kmod,libjansson4,libgomp1,procps"

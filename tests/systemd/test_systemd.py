@@ -13,8 +13,8 @@ from typing import Any
 import libvirt_qemu
 import pytest
 from image import SystemdGuest, build
-from vscaf_lab import PrivateLibvirt
-from vscaf_lab.polling import until
+from vscaf.lab import PrivateLibvirt
+from vscaf.lab.polling import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("VSCAF_BUILD", REPOSITORY / "build" / "meson"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.events import Event, EventLog, Kind
-from vscaf_lab.polling import HANG_S
+from vscaf.lab.polling import HANG_S
 
 
 def noon() -> datetime:

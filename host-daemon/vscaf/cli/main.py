@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from vscaf import __version__
+from vscaf.bench.command import bench
 from vscaf.cli.client import COMMANDS, policy
 from vscaf.cli.policy_check import check
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
@@ -27,7 +28,7 @@ def main() -> None:
     """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
 
 
-for command in (*COMMANDS, simulate):
+for command in (*COMMANDS, simulate, bench):
     main.add_command(command)
 policy.add_command(check)
 

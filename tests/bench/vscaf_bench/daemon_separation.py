@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from vscaf_lab import Guest, PrivateLibvirt, Sample, Sampler
-from vscaf_lab.daemon import DaemonProcess
+from vscaf.bench.observe.sampler import Sample, Sampler
+from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.daemon import DaemonProcess
 from vscaf_lab.separation import affinities, ran_on, rounds
 
 from .report import Report, Result, median_interval

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vscaf_lab import Guest, PrivateLibvirt
+from vscaf.lab import Guest, PrivateLibvirt
 from vscaf_lab.agent_host import AgentHost
 
 from .report import Report, Result, median_interval, run_benchmark

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from vscaf_lab.polling import HANG_S
+from vscaf.lab.polling import HANG_S
 
 Message = dict[str, Any]
 

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vscaf_lab.sampler import Sample
+from vscaf.bench.observe.sampler import Sample
+
 from vscaf_lab.separation import Window, rounds
 
 RECOVERED_ROUNDS = 30  # of samples, in a row: then everything is right again and stays right

@@ -23,8 +23,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import libvirt
+from vscaf.bench.observe.sampler import Sample, Sampler
+from vscaf.lab import processes
+from vscaf.lab.daemon import DaemonProcess
+from vscaf.lab.errors import LabError
+from vscaf.lab.guest import AGENT_CHANNEL, Guest
+from vscaf.lab.polling import HANG_S, until
+from vscaf.lab.private_libvirt import PrivateLibvirt
 
-from vscaf_lab import processes
 from vscaf_lab.chaos import (
     DAEMON,
     LIBVIRTD,
@@ -39,12 +45,6 @@ from vscaf_lab.chaos import (
     not_right,
     schedule,
 )
-from vscaf_lab.daemon import DaemonProcess
-from vscaf_lab.errors import LabError
-from vscaf_lab.guest import AGENT_CHANNEL, Guest
-from vscaf_lab.polling import HANG_S, until
-from vscaf_lab.private_libvirt import PrivateLibvirt
-from vscaf_lab.sampler import Sample, Sampler
 from vscaf_lab.separation import Window
 
 # Unique names: without systemd libvirt names a domain's cgroups only by its name and number. Domains of two labs with

@@ -8,8 +8,8 @@ alone on one thread.
 pCPU and one vCPU before its program starts, and the program is a plain one, too. Under the other policies the programs
 are started by `vscaf-run`, and the daemon decides.
 
-Speedups count steady seconds (vscaf_lab.pace). On a machine that others slow down, a second on a pCPU at half its pace
-counts as half a second. The report also has the same figures by the clock.
+Speedups count steady seconds (vscaf.bench.observe.pace). On a machine that others slow down, a second on a pCPU at half
+its pace counts as half a second. The report also has the same figures by the clock.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from vscaf_lab import Guest, LabError, PrivateLibvirt, accelerator
-from vscaf_lab.daemon import DaemonProcess
-from vscaf_lab.measure import Run, overlap, parse_marks
+from vscaf.bench.observe.measure import Run, overlap, parse_marks
+from vscaf.bench.observe.watch import Watch
+from vscaf.lab import Guest, LabError, PrivateLibvirt, accelerator
+from vscaf.lab.daemon import DaemonProcess
+from vscaf.lab.runner import Command
+
 from vscaf_lab.pairs import (
     MANAGED,
     NAMES,
@@ -36,8 +39,6 @@ from vscaf_lab.pairs import (
     read_command,
     run_demo,
 )
-from vscaf_lab.runner import Command
-from vscaf_lab.watch import Watch
 
 PROGRAM_DEADLINE_S = 300.0
 TEXTS = PairTexts("guests", "domain", "guest", "Two guests on two pCPUs", "which domain computed on which pCPU")

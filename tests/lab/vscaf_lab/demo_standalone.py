@@ -20,8 +20,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from vscaf_lab.errors import LabError
-from vscaf_lab.measure import Run, overlap, parse_marks
+from vscaf.bench.observe.measure import Run, overlap, parse_marks
+from vscaf.bench.observe.watch import Watch
+from vscaf.lab.errors import LabError
+from vscaf.lab.processes import all_threads, end_child
+
 from vscaf_lab.pairs import (
     MANAGED,
     NAMES,
@@ -35,8 +38,6 @@ from vscaf_lab.pairs import (
     read_command,
     run_demo,
 )
-from vscaf_lab.processes import all_threads, end_child
-from vscaf_lab.watch import Watch
 
 TEXTS = PairTexts(
     "programs",

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from vscaf.hypervisor.libvirt.host import NOT_DESCRIBED, LibvirtHost
+from vscaf.lab.polling import HANG_S
 from vscaf.values import DomainSeen
-
-from vscaf_lab.polling import HANG_S
 
 
 class HostRig:

@@ -1,10 +1,11 @@
 """The pairs of programs of a demo, the figures of their runs, and the report.
 
 The first program starts. While it computes, the second starts. The result is the sum of their speedups while both
-compute, each relative to the program alone on one thread, in steady seconds (vscaf_lab.pace) and by the clock.
+compute, each relative to the program alone on one thread, in steady seconds (vscaf.bench.observe.pace) and by the
+clock.
 
-A run in which the host was busy with something else (vscaf_lab.host_load) is repeated at most twice. If each try was
-disturbed, the run is marked, and its figures are not judged. The verification of its programs still counts.
+A run in which the host was busy with something else (vscaf.bench.observe.host_load) is repeated at most twice. If each
+try was disturbed, the run is marked, and its figures are not judged. The verification of its programs still counts.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-
-from vscaf_lab.errors import LabError
-from vscaf_lab.host_load import HostLoad, attempts
-from vscaf_lab.measure import Run
-from vscaf_lab.pace import full_pace
-from vscaf_lab.timeline import draw
-from vscaf_lab.watch import Watched
+from vscaf.bench.observe.host_load import HostLoad, attempts
+from vscaf.bench.observe.measure import Run
+from vscaf.bench.observe.pace import full_pace
+from vscaf.bench.observe.timeline import draw
+from vscaf.bench.observe.watch import Watched
+from vscaf.lab.errors import LabError
 
 NAMES = ("first", "second")
 POLICIES = ("unmanaged", "static", "equipartition", "max-speedup")

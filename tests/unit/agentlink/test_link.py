@@ -15,7 +15,7 @@ from vscaf.agentlink import link as links
 from vscaf.agentlink import messages
 from vscaf.agentlink.hub import AgentHub
 from vscaf.agentlink.link import CONNECTED, STALE, AgentLink
-from vscaf_lab.polling import soon as until
+from vscaf.lab.polling import soon as until
 
 MIB = 1024 * 1024
 HELLO = {

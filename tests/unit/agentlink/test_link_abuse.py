@@ -24,8 +24,8 @@ from vscaf.agentlink import link as links
 from vscaf.agentlink import messages
 from vscaf.agentlink.hub import AgentHub
 from vscaf.agentlink.link import CONNECTED, NO_ANSWER, NO_CHANNEL, NOT_READING, STALE, AgentLink, condition_of
-from vscaf_lab.polling import HANG_S
-from vscaf_lab.polling import soon as until
+from vscaf.lab.polling import HANG_S
+from vscaf.lab.polling import soon as until
 
 
 def line(saying: dict[str, Any]) -> bytes:

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from vscaf.cli.main import main
 from vscaf.cli.policy_check import run_checks, run_trial
 from vscaf.errors import UsageError
+from vscaf.lab.polling import until
 from vscaf.policy.trial import Request
-from vscaf_lab.polling import until
 from vscaf_policies.conformance import Finding, Verdict
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from vscaf.control.messages import ConfigChange, DomainStatus, Status
 from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
-from vscaf_lab.polling import HANG_S
+from vscaf.lab.polling import HANG_S
 
 
 class Recorder:

@@ -20,8 +20,8 @@ from vscaf.control.messages import BODY_LIMIT_BYTES, ENDPOINTS, Status
 from vscaf.control.schema import schema, schema_text
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog, Kind
-from vscaf_lab.polling import HANG_S
-from vscaf_lab.polling import soon as until
+from vscaf.lab.polling import HANG_S
+from vscaf.lab.polling import soon as until
 
 SCHEMA_FILE = Path(__file__).parents[3] / "host-daemon/schema/control.json"
 

@@ -18,8 +18,8 @@ from vscaf.control.peers import Access, AccessPolicy, Peer, peer_of
 from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
-from vscaf_lab.polling import HANG_S
-from vscaf_lab.polling import soon as until
+from vscaf.lab.polling import HANG_S
+from vscaf.lab.polling import soon as until
 
 UNPRIVILEGED = Peer(pid=1, uid=1000, groups=frozenset({1000}))
 

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from vscaf.control import metrics as metrics_module
 from vscaf.control.metrics import KEPT_S, MOST_DOMAINS, MetricsServer, MetricsText
 from vscaf.errors import UsageError
-from vscaf_lab.polling import HANG_S
-from vscaf_lab.polling import soon as until
+from vscaf.lab.polling import HANG_S
+from vscaf.lab.polling import soon as until
 
 README = Path(__file__).parents[3] / "host-daemon/README.md"
 

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from vscaf.bench.observe.sampler import Sample
 from vscaf_bench.daemon_separation import (
     BURSTY,
     STEADY,
@@ -16,7 +17,6 @@ from vscaf_bench.daemon_separation import (
     quantile,
     separated_at,
 )
-from vscaf_lab.sampler import Sample
 
 A, B = frozenset({0}), frozenset({1})
 BOTH = A | B

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from vscaf.bench.observe.sampler import Sample
 from vscaf_lab.chaos import (
     LONGEST_S,
     OF_A_GUEST,
@@ -17,7 +18,6 @@ from vscaf_lab.chaos import (
     moments,
     schedule,
 )
-from vscaf_lab.sampler import Sample
 
 A, B = frozenset({0}), frozenset({1})
 BOTH = A | B

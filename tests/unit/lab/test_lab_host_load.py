@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from vscaf_lab.host_load import ATTEMPTS, HostLoad, HostLoadMeter, Reading, attempts, host_load
+from vscaf.bench.observe.host_load import ATTEMPTS, HostLoad, HostLoadMeter, Reading, attempts, host_load
 
 WINDOW = (10.0, 40.0)
 

@@ -1,11 +1,11 @@
 """The pure functions by which the guest tests and the demo judge samples and marks, with made-up ones."""
 
 import pytest
-from vscaf_lab.measure import Run, done_at, overlap, parse_marks
-from vscaf_lab.pace import Paces, full_pace, steady_seconds
-from vscaf_lab.sampler import Sample
+from vscaf.bench.observe.measure import Run, done_at, overlap, parse_marks
+from vscaf.bench.observe.pace import Paces, full_pace, steady_seconds
+from vscaf.bench.observe.sampler import Sample
+from vscaf.bench.observe.timeline import track
 from vscaf_lab.separation import Overlap, cpu_seconds, least_turns, overlaps, partition_changes
-from vscaf_lab.timeline import track
 
 A, B = frozenset({0}), frozenset({1})
 BOTH = A | B

@@ -3,10 +3,13 @@
 import json
 
 import pytest
-from vscaf_lab.errors import LabError
-from vscaf_lab.host_load import Reading
-from vscaf_lab.measure import Run
-from vscaf_lab.pace import Paces
+from vscaf.bench.observe.host_load import Reading
+from vscaf.bench.observe.measure import Run
+from vscaf.bench.observe.pace import Paces
+from vscaf.bench.observe.sampler import Sample
+from vscaf.bench.observe.timeline import track
+from vscaf.bench.observe.watch import Watched
+from vscaf.lab.errors import LabError
 from vscaf_lab.pairs import (
     NAMES,
     Alone,
@@ -20,9 +23,6 @@ from vscaf_lab.pairs import (
     read_command,
     run_demo,
 )
-from vscaf_lab.sampler import Sample
-from vscaf_lab.timeline import track
-from vscaf_lab.watch import Watched
 
 pytestmark = pytest.mark.slow
 

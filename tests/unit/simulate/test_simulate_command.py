@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 from vscaf.cli.main import main
 from vscaf.errors import UsageError
+from vscaf.lab.polling import HANG_S, until
 from vscaf.simulate.policies import DEFAULT_POLICIES, find_policy, options_for
 from vscaf.simulate.scenarios.files import load_scenario, shipped_scenarios
 from vscaf.simulate.sweep import Failure, Job, run_all
-from vscaf_lab.polling import HANG_S, until
 from vscaf_policies.registry import policy_names
 
 pytestmark = pytest.mark.slow

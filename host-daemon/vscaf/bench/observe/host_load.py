@@ -1,7 +1,7 @@
 """Tells whether a host was busy with something else while programs were measured on it.
 
-The pace of a CPU (vscaf_lab.pace) does not show that, because a process that shares a CPU does not change its pace. Two
-figures show it together, over the time in which the programs computed:
+The pace of a CPU (vscaf.bench.observe.pace) does not show that, because a process that shares a CPU does not change its
+pace. Two figures show it together, over the time in which the programs computed:
 
 - *foreign*: CPU time of the pool that processes outside the demo used. It is the busy time that the kernel counted
   (/proc/stat) minus the CPU time of all processes of the demo (/proc/PID/stat).
@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from vscaf_lab.processes import thread_ids
+from vscaf.lab.processes import thread_ids
 
 INTERVAL_S = 0.25
 # Part of the wanted CPU time. A smaller loss does not make a run miss a bar that it meets by 5% on an idle host.

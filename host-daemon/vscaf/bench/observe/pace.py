@@ -1,7 +1,7 @@
 """The pace of pCPUs during a run: how much a second is worth on a machine that others slow down.
 
 A neighbour on the sibling thread halves the speed of a CPU for some seconds and then stops. Runs at different times
-would be compared by their neighbours. So a fixed piece of work is timed all the time on each pCPU (tests/lab/pace.c),
+would be compared by their neighbours. So a fixed piece of work is timed all the time on each pCPU (host-daemon/pace.c),
 and time is counted in *steady seconds*: a second on a pCPU at half its pace is half a steady second.
 """
 
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from vscaf_lab.errors import LabError
-from vscaf_lab.timeline import Track
+from vscaf.bench.observe.timeline import Track
+from vscaf.lab.errors import LabError
 
 INTERVAL_MS = 20
 
@@ -73,7 +73,7 @@ class PaceMeter:
         self.paces = Paces({})
 
     def __enter__(self) -> PaceMeter:
-        program = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "tests" / "lab" / "pace"
+        program = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "host-daemon" / "pace"
         if not program.exists():
             raise LabError(f"there is no {program}: build the C parts first (make programs)")
         for pcpu in self._pcpus:

@@ -10,11 +10,11 @@ from xml.sax.saxutils import escape, quoteattr
 
 import libvirt
 
-from vscaf_lab import accelerator, processes
-from vscaf_lab.errors import LabError
-from vscaf_lab.polling import HANG_S
-from vscaf_lab.private_libvirt import PrivateLibvirt
-from vscaf_lab.runner import ClockOffset, Command, CommandResult, Runner
+from vscaf.lab import accelerator, processes
+from vscaf.lab.errors import LabError
+from vscaf.lab.polling import HANG_S
+from vscaf.lab.private_libvirt import PrivateLibvirt
+from vscaf.lab.runner import ClockOffset, Command, CommandResult, Runner
 
 AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
-from vscaf_lab.processes import vcpu_threads
+from vscaf.lab.processes import vcpu_threads
 
 INTERVAL_S = 0.02
 RESCAN_S = 0.25  # how often new vCPU threads are looked for

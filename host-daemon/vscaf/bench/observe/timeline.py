@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vscaf_lab.sampler import Sample
+from vscaf.bench.observe.sampler import Sample
 
 
 @dataclass(frozen=True)

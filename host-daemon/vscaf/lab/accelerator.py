@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from vscaf_lab.errors import LabError
-from vscaf_lab.processes import end_child
+from vscaf.lab.errors import LabError
+from vscaf.lab.processes import end_child
 
 PROBE_LIMIT_S = 20.0
 READY = b"vscaf guest ready"

@@ -24,8 +24,8 @@ from types import FrameType, TracebackType
 
 import libvirt
 
-from vscaf_lab import cgroups, processes
-from vscaf_lab.errors import LabError
+from vscaf.lab import cgroups, processes
+from vscaf.lab.errors import LabError
 
 # Private directory inside the run directory -> the path that it is mounted over, only for the lab's daemons.
 BINDS = {

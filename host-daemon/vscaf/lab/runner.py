@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from vscaf_lab.errors import LabError
+from vscaf.lab.errors import LabError
 
 
 class CommandResult(NamedTuple):

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from vscaf_lab.errors import LabError
-from vscaf_lab.polling import HANG_S, POLL_S, until
-from vscaf_lab.private_libvirt import PrivateLibvirt
+from vscaf.lab.errors import LabError
+from vscaf.lab.polling import HANG_S, POLL_S, until
+from vscaf.lab.private_libvirt import PrivateLibvirt
 
 ANSWER_S = HANG_S
 

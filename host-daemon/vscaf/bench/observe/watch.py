@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 
-from vscaf_lab.host_load import HostLoad, HostLoadMeter, Reading, host_load
-from vscaf_lab.pace import PaceMeter, Paces, steady_seconds
-from vscaf_lab.processes import vcpu_threads
-from vscaf_lab.sampler import Sampler
-from vscaf_lab.timeline import Track, track
+from vscaf.bench.observe.host_load import HostLoad, HostLoadMeter, Reading, host_load
+from vscaf.bench.observe.pace import PaceMeter, Paces, steady_seconds
+from vscaf.bench.observe.sampler import Sampler
+from vscaf.bench.observe.timeline import Track, track
+from vscaf.lab.processes import vcpu_threads
 
 BIN_S = 0.1  # of a timeline
 

@@ -1,0 +1,1 @@
+"""`vscaf bench`: what vscaf is worth on this machine."""

@@ -1,0 +1,220 @@
+"""The figures of a bench, from its samples: pure functions. Reports only show what stands here."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+
+from vscaf.bench.samples import ALONE, RunKey, Sample, counted
+from vscaf.bench.speed import alone_rate, rate, speedups
+
+EVEN = 0.05  # a ratio within 1 +- EVEN is neither a win nor a loss
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A median, its 95% interval, and how many values it is from."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+class WorkloadFigures(msgspec.Struct, frozen=True):
+    """One workload alone. seconds: of one execution on one thread. speedup: on all CPUs, relative to one thread."""
+
+    name: str
+    seconds: Figure
+    speedup: Figure
+
+
+class ArrangementFigures(msgspec.Struct, frozen=True):
+    """A group of workloads in one arrangement. speedups: of each program while all compute, relative to itself alone on
+    one thread. total: their sum. disturbed: runs whose figures do not count. ratios: to each baseline, from runs of the
+    same round."""
+
+    arrangement: str
+    allocations: tuple[int, ...]
+    speedups: tuple[Figure, ...]
+    total: Figure
+    ratios: dict[str, Figure]
+    verified: bool
+    disturbed: int
+
+
+class GroupFigures(msgspec.Struct, frozen=True):
+    """A group of workloads that computed together, in each arrangement."""
+
+    workloads: tuple[str, ...]
+    arrangements: tuple[ArrangementFigures, ...]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """One arrangement relative to a baseline, over all groups. mean: the geometric mean of the groups' ratios. A group
+    is a win or a loss if its whole 95% interval is above 1 + EVEN or below 1 - EVEN."""
+
+    arrangement: str
+    baseline: str
+    mean: Figure
+    wins: tuple[tuple[str, ...], ...]
+    even: tuple[tuple[str, ...], ...]
+    losses: tuple[tuple[str, ...], ...]
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """All figures of a bench."""
+
+    workloads: tuple[WorkloadFigures, ...]
+    groups: tuple[GroupFigures, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median and its 95% interval by order statistics (sign test); the extremes if there are too few values.
+
+    ValueError if there are none.
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    if n == 0:
+        raise ValueError("there are no values for a median: run at least one repetition")
+    # P(X <= k) of Binomial(n, 1/2), summed from below until it passes 2.5%.
+    below, term, rank = 0.0, 0.5**n, 0
+    for k in range(n):
+        below += term
+        if below > 0.025:
+            break
+        rank = k + 1
+        term = term * (n - k) / (k + 1)
+    return statistics.median(ordered), ordered[rank], ordered[n - 1 - rank]
+
+
+def figure(values: Sequence[float]) -> Figure:
+    """The figure of some values. ValueError if there are none."""
+    return Figure(*median_interval(values), len(values))
+
+
+def figures(samples: Sequence[Sample], baselines: Sequence[str], *, steady: bool = True) -> Figures:
+    """The figures of all samples so far. Disturbed runs do not count where there is another round.
+
+    baselines: arrangements to which the others are compared. ValueError if a workload was not measured alone.
+    """
+    chosen = list(counted(samples))
+    alone = [sample for sample in chosen if sample.key.arrangement == ALONE]
+    groups = tuple(
+        _group(group, chosen, samples, baselines, steady=steady)
+        for group in sorted({sample.key.workloads for sample in chosen if sample.key.arrangement != ALONE})
+    )
+    names = sorted({sample.key.workloads[0] for sample in alone})
+    workloads = tuple(_workload(alone, name, steady=steady) for name in names)
+    return Figures(workloads, groups, tuple(_comparisons(groups, baselines)))
+
+
+def _undisturbed(samples: Sequence[Sample]) -> list[Sample]:
+    return [sample for sample in samples if not sample.disturbed] or list(samples)
+
+
+def _workload(alone: Sequence[Sample], name: str, *, steady: bool) -> WorkloadFigures:
+    mine = [sample for sample in alone if sample.key.workloads == (name,)]
+    one = _undisturbed([sample for sample in mine if sample.key.threads == 1])
+    every = _undisturbed([sample for sample in mine if sample.key.threads == 0])
+    reference = alone_rate(one, name, 1, steady=steady)
+    return WorkloadFigures(
+        name,
+        figure([1 / rate(sample, sample.programs[0], steady=False) for sample in one]),
+        figure([rate(sample, sample.programs[0], steady=steady) / reference for sample in every or one]),
+    )
+
+
+def _group(
+    group: tuple[str, ...], chosen: Sequence[Sample], every: Sequence[Sample], baselines: Sequence[str], *, steady: bool
+) -> GroupFigures:
+    alone = [sample for sample in chosen if sample.key.arrangement == ALONE and sample.key.threads == 1]
+    references = [
+        alone_rate(_undisturbed([one for one in alone if one.key.workloads == (name,)]), name, 1, steady=steady)
+        for name in group
+    ]
+    mine = [sample for sample in chosen if sample.key.arrangement != ALONE and sample.key.workloads == group]
+    totals: dict[tuple[str, tuple[int, ...]], dict[int, float]] = {}
+    parts: dict[tuple[str, tuple[int, ...]], list[list[float]]] = {}
+    for kind in sorted({_kind(sample.key) for sample in mine}):
+        rows = _undisturbed([sample for sample in mine if _kind(sample.key) == kind])
+        parts[kind] = [speedups(sample, references, steady=steady) for sample in rows]
+        totals[kind] = {sample.key.round: sum(row) for sample, row in zip(rows, parts[kind], strict=True)}
+    return GroupFigures(
+        group,
+        tuple(
+            ArrangementFigures(
+                kind[0],
+                kind[1],
+                tuple(figure([row[place] for row in rows]) for place in range(len(group))),
+                figure(list(totals[kind].values())),
+                _ratios(kind, totals, baselines),
+                all(
+                    _verified(sample) for sample in every if sample.key.workloads == group and _kind(sample.key) == kind
+                ),
+                sum(sample.disturbed for sample in mine if _kind(sample.key) == kind),
+            )
+            for kind, rows in parts.items()
+        ),
+    )
+
+
+def _kind(key: RunKey) -> tuple[str, tuple[int, ...]]:
+    return key.arrangement, key.allocations
+
+
+def _verified(sample: Sample) -> bool:
+    return all(execution.verified for program in sample.programs for execution in program.executions)
+
+
+def _ratios(
+    kind: tuple[str, tuple[int, ...]],
+    totals: dict[tuple[str, tuple[int, ...]], dict[int, float]],
+    baselines: Sequence[str],
+) -> dict[str, Figure]:
+    """The ratio to each baseline in the rounds that have both. A baseline with several splits: the best of a round."""
+    found = {}
+    for name in baselines:
+        if name == kind[0]:
+            continue
+        best: dict[int, float] = {}
+        for (arrangement, _), by_round in totals.items():
+            if arrangement == name:
+                for number, total in by_round.items():
+                    best[number] = max(total, best.get(number, 0.0))
+        rounds = [number for number in totals[kind] if number in best]
+        if rounds:
+            found[name] = figure([totals[kind][number] / best[number] for number in rounds])
+    return found
+
+
+def _comparisons(groups: Sequence[GroupFigures], baselines: Sequence[str]) -> list[Comparison]:
+    out = []
+    for arrangement in sorted({one.arrangement for group in groups for one in group.arrangements}):
+        for baseline in baselines:
+            ratios = {
+                group.workloads: one.ratios[baseline]
+                for group in groups
+                for one in group.arrangements
+                if one.arrangement == arrangement and baseline in one.ratios
+            }
+            if not ratios:
+                continue
+            wins = tuple(name for name, ratio in ratios.items() if ratio.low > 1 + EVEN)
+            losses = tuple(name for name, ratio in ratios.items() if ratio.high < 1 - EVEN)
+            even = tuple(name for name in ratios if name not in wins and name not in losses)
+            out.append(Comparison(arrangement, baseline, _geometric(list(ratios.values())), wins, even, losses))
+    return out
+
+
+def _geometric(ratios: Sequence[Figure]) -> Figure:
+    """The geometric mean. Its interval: the groups' logarithms are independent, so their half-widths add in squares."""
+    n = len(ratios)
+    middle = sum(math.log(one.value) for one in ratios) / n
+    below = math.sqrt(sum((math.log(one.value) - math.log(one.low)) ** 2 for one in ratios)) / n
+    above = math.sqrt(sum((math.log(one.high) - math.log(one.value)) ** 2 for one in ratios)) / n
+    return Figure(math.exp(middle), math.exp(middle - below), math.exp(middle + above), n)

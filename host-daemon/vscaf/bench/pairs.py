@@ -1,0 +1,85 @@
+"""`vscaf bench pairs`: from its arguments to its report."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from vscaf.bench.figures import Figures, figures
+from vscaf.bench.places.lab import lab_place
+from vscaf.bench.places.place import BASELINES
+from vscaf.bench.plan import all_pairs, equal_split, round_of_runs
+from vscaf.bench.samples import SampleFile
+from vscaf.bench.session import Session, Timing
+from vscaf.bench.workloads.shipped import shipped
+from vscaf.errors import UsageError
+
+POOL_CPUS = 2
+NAMES = ("first", "second")
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The command's arguments, as `command.pairs` describes them."""
+
+    workloads: tuple[str, ...]
+    pairs: tuple[str, ...]
+    arrangements: tuple[str, ...]
+    rounds: int
+    seconds: float
+    delay_s: float
+    quick: bool
+    image: Path
+    output: Path
+    restart: bool
+
+
+def run(arguments: Arguments) -> int:
+    """Runs the bench; returns its exit status. Raises UsageError, PlaceError or LabError."""
+    console = Console(width=shutil.get_terminal_size((120, 40)).columns)
+    groups = _pairs(arguments)
+    workloads = {one.name: one for one in shipped(sorted({name for pair in groups for name in pair}))}
+    path = arguments.output / "samples.jsonl"
+    if arguments.restart:
+        path.unlink(missing_ok=True)
+    settings = {"seconds": arguments.seconds, "delay_s": arguments.delay_s, "guests": POOL_CPUS}
+    samples = SampleFile(path, settings)
+    split = equal_split(POOL_CPUS, len(NAMES))
+    plan = [
+        key
+        for number in range(1, arguments.rounds + 1)
+        for key in round_of_runs(number, groups, arguments.arrangements, [split])
+    ]
+
+    def print_line(text: str) -> None:
+        console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
+
+    print_line("booting the guests")
+    with lab_place(NAMES, list(workloads.values()), arguments.image, POOL_CPUS, arguments.output) as place:
+        print_line(place.description)
+        timing = Timing(arguments.seconds, arguments.delay_s)
+        Session(place, workloads, samples, timing, print_line).run(plan)
+    found = figures(samples.samples, [name for name in BASELINES if name in arguments.arrangements])
+    (arguments.output / "figures.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    return 0 if all_verified(found) else 1
+
+
+def all_verified(found: Figures) -> bool:
+    """Whether every execution of every program was right."""
+    return all(one.verified for group in found.groups for one in group.arrangements)
+
+
+def _pairs(arguments: Arguments) -> list[tuple[str, ...]]:
+    if not arguments.pairs:
+        every: list[tuple[str, ...]] = list(all_pairs(arguments.workloads))
+        return every[:2] if arguments.quick else every
+    groups = [tuple(text.split("+")) for text in arguments.pairs]
+    for group in groups:
+        if len(group) != len(NAMES):
+            raise UsageError(f"{'+'.join(group)}: not a pair: give two workloads, as in cg.W+lu.S")
+    return groups

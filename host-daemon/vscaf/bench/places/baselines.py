@@ -1,0 +1,65 @@
+"""What an operator can do without vscaf: the arrangements of a pool that need no daemon, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vscaf.cpulist import format_cpu_list
+
+QUOTA_PERIOD_US = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is set for one member. pins: the pCPUs of each vCPU, in order. online: how many vCPUs are online in the
+    guest. quota_us: CPU time that each vCPU may use in QUOTA_PERIOD_US; None: as much as it wants."""
+
+    pins: tuple[frozenset[int], ...]
+    online: int
+    quota_us: int | None = None
+    _pool: frozenset[int] = field(default=frozenset(), repr=False)
+
+    def commands(self, domain: str) -> list[str]:
+        """The commands with which an operator sets it. None for what a guest has anyway."""
+        lines = []
+        if self.online < len(self.pins):
+            lines.append(f"virsh setvcpus {domain} {self.online} --guest")
+        lines += [
+            f"virsh vcpupin {domain} {vcpu} {format_cpu_list(cpus)}"
+            for vcpu, cpus in enumerate(self.pins)
+            if cpus != self._pool
+        ]
+        if self.quota_us is not None:
+            lines.append(
+                f"virsh schedinfo {domain} --set vcpu_period={QUOTA_PERIOD_US} --set vcpu_quota={self.quota_us}"
+            )
+        return lines
+
+
+def setting(
+    arrangement: str, pool: Sequence[int], vcpus: int, allocations: Sequence[int], member: int
+) -> Setting | None:
+    """The setting of a member, by its number, under a baseline; None if the arrangement is a policy of vscaf.
+
+    allocations: CPUs of each member under `static`. The members' partitions are consecutive parts of the pool.
+    """
+    everywhere = frozenset(pool)
+    floating = (everywhere,) * vcpus
+    match arrangement:
+        case "unmanaged":
+            return Setting(floating, vcpus, None, everywhere)
+        case "pinned":
+            pins = tuple(frozenset({pool[vcpu % len(pool)]}) for vcpu in range(vcpus))
+            return Setting(pins, vcpus, None, everywhere)
+        case "static":
+            first = sum(allocations[:member])
+            partition = pool[first : first + allocations[member]]
+            online = min(vcpus, len(partition))
+            pins = tuple(frozenset({partition[vcpu % len(partition)]}) for vcpu in range(vcpus))
+            return Setting(pins, online, None, everywhere)
+        case "quota":
+            share = len(pool) / len(allocations) / vcpus
+            return Setting(floating, vcpus, int(QUOTA_PERIOD_US * min(1.0, share)), everywhere)
+        case _:
+            return None

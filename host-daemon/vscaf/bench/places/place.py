@@ -1,0 +1,80 @@
+"""A place for workloads: some members (guests, or programs without guests) that share the CPUs of a pool.
+
+An *arrangement* is how the members share the pool while they compute:
+
+- `unmanaged`: left to the kernel.
+- `pinned`: vCPU i on the i-th pCPU of the pool, in each member.
+- `static`: partitioned by hand. Each member has its own pCPUs, and only as many vCPUs online.
+- `quota`: each member may use an equal share of the pool's CPU time.
+- any other name: a policy of vscaf. The programs are then started by `vscaf-run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from vscaf.bench.observe.watch import Watch
+from vscaf.errors import VscafError
+
+BASELINES = ("unmanaged", "pinned", "static", "quota")
+
+
+class PlaceError(VscafError):
+    """The place cannot do it. The message says what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a command: its exit status (128 + signal if a signal ended it), and its output and errors together."""
+
+    status: int
+    output: str
+
+
+class Started(Protocol):
+    """A command that was started."""
+
+    def wait(self, timeout_s: float) -> Ended:
+        """Its end. Raises TimeoutError (it goes on), PlaceError if the member is gone."""
+
+    def kill(self) -> None:
+        """Ends it and all that it started, if it still runs."""
+
+
+class Arranged(Protocol):
+    """Members that are arranged now."""
+
+    launcher: str
+    """What comes before the command of a program: "vscaf-run " under a policy, else empty."""
+    helpers: Sequence[int]
+    """Pids of processes that belong to the arrangement: a daemon or an agent."""
+
+    def transitions(self) -> int:
+        """How often a daemon has changed allocations so far; 0 without one."""
+
+
+class Place(Protocol):
+    """Members that share a pool. They have the workloads' files."""
+
+    description: str
+    """One line for the report: "2 guests of 2 vCPUs on 2 pCPUs, TCG"."""
+    members: Sequence[str]
+    """Their names."""
+    cpus: int
+    """CPUs of the pool. Each member can use as many."""
+
+    def start(self, member: str, command: str, environment: Mapping[str, str]) -> Started:
+        """Starts a shell command in a member, in the directory of the workloads' files."""
+
+    def arrange(self, arrangement: str, allocations: Sequence[int]) -> AbstractContextManager[Arranged]:
+        """Arranges the members until the end of the context. Then everything is put back.
+
+        allocations: CPUs of each member under `static`, in order. Raises PlaceError if this place does not know the
+        arrangement; the message says why.
+        """
+
+    def watch(self, helpers: Sequence[int]) -> Watch:
+        """A watch over the pool and the members. helpers: pids of the bench's other processes."""

@@ -1,0 +1,124 @@
+"""Makes the runs of a plan in a place, and keeps their samples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from vscaf.bench.executions import Member, execute
+from vscaf.bench.observe.host_load import ATTEMPTS
+from vscaf.bench.places.place import Arranged, Place, PlaceError
+from vscaf.bench.plan import equal_split
+from vscaf.bench.samples import ALONE, REFERENCE_PACE_NS, ProgramSample, RunKey, Sample, SampleFile
+from vscaf.bench.speed import window
+from vscaf.bench.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long programs compute together, and how much later than the first each further one starts."""
+
+    seconds: float
+    delay_s: float
+
+
+@dataclass
+class Progress:
+    """How far a bench is: for a line before each run."""
+
+    total: int
+    done: int
+    spent_s: float = 0.0
+    measured: int = 0
+
+    def left_s(self) -> float | None:
+        """Seconds that are left at the pace so far; None before the first run."""
+        if not self.measured:
+            return None
+        return self.spent_s / self.measured * (self.total - self.done)
+
+
+class Session:
+    """A bench in one place."""
+
+    def __init__(
+        self,
+        place: Place,
+        workloads: Mapping[str, Workload],
+        samples: SampleFile,
+        timing: Timing,
+        print_line: Callable[[str], None],
+    ) -> None:
+        self._place = place
+        self._workloads = workloads
+        self._samples = samples
+        self._timing = timing
+        self._print_line = print_line
+
+    def run(self, plan: Sequence[RunKey]) -> None:
+        """Makes the runs that have no sample yet. A disturbed run is repeated, ATTEMPTS times in total at most."""
+        left = [key for key in plan if not self._complete(key)]
+        progress = Progress(len(plan), len(plan) - len(left))
+        if progress.done:
+            self._print_line(f"{progress.done} of {progress.total} runs were measured before")
+        for key in left:
+            started_s = time.monotonic()
+            while not self._complete(key):
+                sample = self._once(key, len(self._samples.of(key)) + 1)
+                self._samples.add(sample)
+                self._report(sample, progress)
+            progress.done += 1
+            progress.measured += 1
+            progress.spent_s += time.monotonic() - started_s
+
+    def _complete(self, key: RunKey) -> bool:
+        attempts = self._samples.of(key)
+        return len(attempts) >= ATTEMPTS or any(not one.disturbed for one in attempts)
+
+    def _report(self, sample: Sample, progress: Progress) -> None:
+        left_s = progress.left_s()
+        ahead = f", about {left_s / 60:.0f} min left" if left_s is not None else ""
+        wrong = [one.workload for one in sample.programs if not all(run.verified for run in one.executions)]
+        failed = f" [red]verification of {', '.join(wrong)} FAILED[/]" if wrong else ""
+        lost = f" [yellow]disturbed: others had {sample.lost:.0%} of the CPU time[/]" if sample.disturbed else ""
+        counts = " and ".join(str(len(one.executions)) for one in sample.programs)
+        self._print_line(
+            f"{progress.done + 1} of {progress.total}{ahead}: round {sample.key.round}, {sample.key.name}: "
+            f"{counts} executions{failed}{lost}"
+        )
+
+    def _once(self, key: RunKey, attempt: int) -> Sample:
+        together = len(key.workloads)
+        arrangement = "unmanaged" if key.arrangement == ALONE else key.arrangement
+        allocations = key.allocations or equal_split(self._place.cpus, max(2, together))
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._place.arrange(arrangement, allocations) as arranged:
+            members = [self._member(key, number, arranged) for number in range(together)]
+            with self._place.watch(arranged.helpers) as watch:
+                executions = execute(self._place, members, self._timing.seconds)
+            transitions = arranged.transitions()
+        both = window(executions)
+        if both is None:
+            raise PlaceError(f"{key.name}: the programs never computed at the same time: give more --seconds")
+        watched = watch.watched()
+        load = watched.load(*both)
+        programs = tuple(
+            ProgramSample(
+                member.workload.name, member.name, tuple(done), watched.steady(member.name, *both, REFERENCE_PACE_NS)
+            )
+            for member, done in zip(members, executions, strict=True)
+        )
+        return Sample(key, attempt, at, both, programs, transitions, load.lost, load.disturbed)
+
+    def _member(self, key: RunKey, number: int, arranged: Arranged) -> Member:
+        workload = self._workloads[key.workloads[number]]
+        environment = {"OMP_NUM_THREADS": str(key.threads)} if key.threads else {}
+        return Member(
+            self._place.members[number],
+            workload,
+            arranged.launcher + workload.command,
+            environment,
+            number * self._timing.delay_s,
+        )

@@ -1,0 +1,52 @@
+"""The speed of a program in a run: pure arithmetic on samples."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from vscaf.bench.samples import Execution, ProgramSample, Sample
+
+
+def work_between(executions: Iterable[Execution], start_s: float, end_s: float) -> float:
+    """How often a program did its work between two times. An execution that lies partly in that time counts in part."""
+    work = 0.0
+    for one in executions:
+        inside_s = min(one.end_s, end_s) - max(one.start_s, start_s)
+        if inside_s > 0:
+            work += inside_s / (one.end_s - one.start_s)
+    return work
+
+
+def window(programs: Sequence[Sequence[Execution]]) -> tuple[float, float] | None:
+    """Start and end of the time in which all programs compute; None if there is no such time."""
+    start_s = max(executions[0].start_s for executions in programs)
+    end_s = min(executions[-1].end_s for executions in programs)
+    return (start_s, end_s) if start_s < end_s else None
+
+
+def rate(sample: Sample, program: ProgramSample, *, steady: bool) -> float:
+    """How often a second a program does its work in the window of its run; a steady second if `steady`."""
+    start_s, end_s = sample.window
+    seconds = program.steady_s if steady and program.steady_s is not None else end_s - start_s
+    return work_between(program.executions, start_s, end_s) / seconds
+
+
+def alone_rate(samples: Iterable[Sample], workload: str, threads: int, *, steady: bool) -> float:
+    """The median rate of a workload that runs alone on so many threads. ValueError if it was not measured."""
+    rates = [
+        rate(sample, sample.programs[0], steady=steady)
+        for sample in samples
+        if sample.key.workloads == (workload,) and sample.key.threads == threads
+    ]
+    if not rates:
+        raise ValueError(f"{workload} was not measured alone on {threads} threads")
+    return statistics.median(rates)
+
+
+def speedups(sample: Sample, alone: Sequence[float], *, steady: bool) -> list[float]:
+    """Each program's speedup in a run. alone: the rates of the programs alone on one thread, in their order."""
+    return [
+        rate(sample, program, steady=steady) / reference
+        for program, reference in zip(sample.programs, alone, strict=True)
+    ]
