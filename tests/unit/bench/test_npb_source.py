@@ -1,5 +1,6 @@
 """Programs are built from archives with the layout of the official NPB, and run as a guest would run them."""
 
+import os
 import shutil
 import subprocess
 import tarfile
@@ -12,6 +13,17 @@ from vscaf.bench.workloads.npb_source import npb_source, openmp_tree
 from vscaf.errors import UsageError
 
 SLOW = pytest.mark.slow  # compiles
+
+
+@pytest.fixture(autouse=True)
+def other_compilers(tmp_path, monkeypatch):
+    """make's own defaults must not be used: they are other compilers, or missing, on some machines."""
+    directory = tmp_path / "other-compilers"
+    directory.mkdir()
+    for name in ("f77", "cc"):
+        (directory / name).write_text("#!/bin/sh\nexit 1\n")
+        (directory / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(directory), prepend=":")
 
 
 @pytest.fixture
@@ -138,7 +150,9 @@ def test_version_3_3_has_other_variables_and_old_fortran(tmp_path):
 @pytest.mark.parametrize("part", ["NPB3.4.2", "NPB3.4.2/NPB3.4-OMP"])
 def test_a_directory_is_not_changed(official, tmp_path, part):
     directory = tmp_path / part
-    (tmp_path / "NPB3.4.2/NPB3.4-OMP/CG/npbparams.h").write_text("left from a build of another class\n")
+    left = tmp_path / "NPB3.4.2/NPB3.4-OMP/CG/cg.o"
+    left.write_text("left from a build by another compiler\n")
+    os.utime(left, (4e9, 4e9))  # so that make would not build it again
     before = sorted((path, path.stat().st_mtime_ns) for path in directory.rglob("*"))
     found, _ = build(directory, tmp_path)
     assert sorted(found) == ["cg.S", "is.S"]
@@ -203,7 +217,7 @@ def test_an_archive_that_reaches_outside_is_refused(tmp_path, bad):
     archive = npb_tree.pack_members(tmp_path / "bad.tar.gz", [member("NPB3.4-OMP/Makefile"), bad])
     with pytest.raises(UsageError, match="is not unpacked"):
         build(archive, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "cache"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.tar.gz", "cache", "other-compilers"]
     assert list((tmp_path / "cache").iterdir()) == []
 
 
