@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+from pathlib import Path
 
 import npb_tree
 import pytest
@@ -157,6 +158,16 @@ def test_a_directory_is_not_changed(official, tmp_path, part):
     found, _ = build(directory, tmp_path)
     assert sorted(found) == ["cg.S", "is.S"]
     assert sorted((path, path.stat().st_mtime_ns) for path in directory.rglob("*")) == before
+
+
+@SLOW
+def test_the_bench_may_be_run_in_the_tree(tmp_path, monkeypatch):
+    monkeypatch.chdir(npb_tree.npb_tree(tmp_path, "3.4", {"IS": C_PROGRAM}))
+    for line in ("built: ", "was built before: "):
+        lines = []
+        (found,) = npb_source(Path(), "S", Path("build/npb"), lines.append)
+        assert line in lines[0]
+        assert all(file.is_absolute() for file in found.files.values())
 
 
 @SLOW

@@ -21,12 +21,13 @@ from vscaf.errors import UsageError
 
 BUILD_DEADLINE_S = 900.0  # for one program
 LAST_LINES = 12  # of what a failed build printed
-PACKAGES = {"gfortran": "gfortran", "gcc": "gcc", "make": "make"}
+TOOLS = ("gfortran", "gcc", "make")  # commands, and the packages that have them
 LARGE_CLASSES = "CDEF"
 LARGE_STACK = "64M"
 
-# What a build leaves in the tree. A user's own build may have been for another class or by another compiler.
-_BUILT = shutil.ignore_patterns("*.o", "*.mod", "*.x", "npbparams.h", "blk_par.h", "setparams", "make.def")
+# What a build leaves in the tree: a user's own build may have been for another class or by another compiler. And the
+# directory of all results of vscaf, in case that the bench is run in the tree.
+_BUILT = shutil.ignore_patterns("*.o", "*.mod", "*.x", "npbparams.h", "blk_par.h", "setparams", "make.def", "build")
 
 # NPB 3.4 calls the Fortran compiler FC, and older versions call it F77. NPB's setparams reads this file too: each
 # variable must be on one line.
@@ -60,11 +61,11 @@ def npb_source(source: Path, npb_class: str, cache: Path, print_line: Callable[[
     """
     versions = _compilers()
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as name:
-        tree = Path(name) / "tree"
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as temporary:
+        tree = Path(temporary) / "tree"
         unpacked = source
         if not source.is_dir():
-            unpacked = Path(name) / "archive"
+            unpacked = Path(temporary) / "archive"
             _unpack(source, unpacked)
         shutil.copytree(openmp_tree(unpacked, source), tree, ignore=_BUILT, ignore_dangling_symlinks=True)
         make_def = _make_def(tree, npb_class, versions["gfortran"], print_line)
@@ -111,15 +112,13 @@ def openmp_tree(root: Path, source: Path) -> Path:
 
 def _compilers() -> dict[str, str]:
     """The versions of what builds NPB. Raises UsageError if one is missing."""
-    for command, package in PACKAGES.items():
+    versions = {}
+    for command in TOOLS:
         if shutil.which(command) is None:
-            raise UsageError(f"the command {command} is missing, which builds NPB: install the package {package}")
-    return {
-        command: subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[
-            0
-        ]
-        for command in PACKAGES
-    }
+            raise UsageError(f"the command {command} is missing, which builds NPB: install the package {command}")
+        told = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+        versions[command] = told.partition("\n")[0]
+    return versions
 
 
 def _unpack(archive: Path, directory: Path) -> None:

@@ -30,6 +30,7 @@ _OWN_LIBGOMP = b"\nlibgomp: "  # begins libgomp's own error messages
 
 def npb_program(name: str, program: Path, print_line: Callable[[str], None]) -> Workload:
     """An NPB program, with the libraries that a guest may lack. Raises UsageError if it cannot run on this machine."""
+    program = program.absolute()
     libraries = needed_libraries(program)
     if _OWN_LIBGOMP in program.read_bytes():
         print_line(f"{name}: {program} contains its own OpenMP runtime (static): vscaf cannot resize it")
@@ -57,7 +58,7 @@ def needed_libraries(program: Path) -> dict[str, Path]:
     try:
         # ldd ends with 1 if the program is static.
         done = subprocess.run(
-            ["ldd", str(program.absolute())],
+            ["ldd", str(program)],
             capture_output=True,
             text=True,
             check=False,

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+from vscaf.bench.places.lab import image_with
 from vscaf.bench.workloads.directory import directory
 from vscaf.errors import UsageError
 
@@ -73,6 +74,23 @@ def test_the_c_library_stays_and_other_libraries_go_along(programs, tmp_path, mo
     assert subprocess.run(shell, cwd=tmp_path / "guest", env=os.environ | one.environment, check=False).returncode == 0
     with pytest.raises(UsageError, match=r"cg\.A\.x needs libanswer\.so, which this host lacks"):
         read(programs)
+
+
+def test_all_files_are_in_the_image_of_the_guests(programs, tmp_path):
+    compile_c(PARALLEL, programs / "cg.S.x", "-fopenmp")
+    image = tmp_path / "image"
+    image.mkdir()
+    (image / "vmlinuz").touch()
+    (image / "initrd.img").write_bytes(b"")
+    found, _ = read(programs)
+    made = image_with(image, list(found.values()), tmp_path / "new")
+    archive = (made / "initrd.img").read_bytes()
+    unpack = ["cpio", "--extract", "--make-directories", "--quiet"]
+    (tmp_path / "guest").mkdir()
+    subprocess.run(unpack, input=archive, cwd=tmp_path / "guest", check=True)
+    files = {path.relative_to(tmp_path / "guest") for path in (tmp_path / "guest").rglob("*") if path.is_file()}
+    assert {str(path) for path in files} == {"workloads/cg.S.x", "workloads/lib/libgomp.so.1"}
+    assert os.access(tmp_path / "guest/workloads/cg.S.x", os.X_OK)
 
 
 def test_a_program_that_needs_only_the_c_library_needs_no_environment(programs):
