@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from vscaf.bench.workloads.options import Sources, names, workload_options
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line
 
@@ -22,25 +23,14 @@ def bench() -> None:
     """
 
 
-def _names(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
 @bench.command(short_help="Pairs of programs, each in its own guest.")
-@click.option(
-    "--workloads",
-    "shipped",
-    default="cg.W,mg.W,ep.S,lu.S",
-    show_default=True,
-    callback=_names,
-    help="Shipped workloads.",
-)
-@click.option("--pairs", "chosen", default="", callback=_names, metavar="A+B,...", help="Pairs. Default: all.")
+@workload_options
+@click.option("--pairs", "chosen", default="", callback=names, metavar="A+B,...", help="Pairs. Default: all.")
 @click.option(
     "--arrangements",
     default=DEFAULT_ARRANGEMENTS,
     show_default=True,
-    callback=_names,
+    callback=names,
     help="Baselines (unmanaged, pinned, static, quota) and policies of vscaf.",
 )
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Every run is made so often.")
@@ -76,7 +66,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, text: str) -> t
 @click.option("--restart", is_flag=True, help="Begin again: samples of an interrupted bench are removed.")
 def pairs(
     *,
-    shipped: tuple[str, ...],
+    sources: Sources,
     chosen: tuple[str, ...],
     arrangements: tuple[str, ...],
     rounds: int,
@@ -97,7 +87,7 @@ def pairs(
         sys.exit(
             measure.run(
                 measure.Arguments(
-                    workloads=shipped,
+                    sources=sources,
                     pairs=chosen,
                     arrangements=arrangements,
                     rounds=1 if quick else rounds,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 
 from vscaf.bench.figures import Figures, figures
 from vscaf.bench.places.lab import lab_place
@@ -16,10 +17,13 @@ from vscaf.bench.places.place import BASELINES
 from vscaf.bench.plan import all_pairs, equal_split, round_of_runs
 from vscaf.bench.samples import SampleFile
 from vscaf.bench.session import Session, Timing
-from vscaf.bench.workloads.shipped import shipped
+from vscaf.bench.workloads.gather import gather, known
+from vscaf.bench.workloads.options import Sources
+from vscaf.bench.workloads.workload import Workload
 from vscaf.errors import UsageError
 
 POOL_CPUS = 2
+NPB_CACHE = Path("build/npb")
 NAMES = ("first", "second")
 
 
@@ -27,7 +31,7 @@ NAMES = ("first", "second")
 class Arguments:
     """The command's arguments, as `command.pairs` describes them."""
 
-    workloads: tuple[str, ...]
+    sources: Sources
     pairs: tuple[str, ...]
     arrangements: tuple[str, ...]
     rounds: int
@@ -42,12 +46,22 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     """Runs the bench; returns its exit status. Raises UsageError, PlaceError or LabError."""
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
-    groups = _pairs(arguments)
-    workloads = {one.name: one for one in shipped(sorted({name for pair in groups for name in pair}))}
+
+    def print_line(text: str) -> None:
+        console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
+
+    every = gather(arguments.sources, NPB_CACHE, lambda text: print_line(escape(text)))
+    groups = _pairs(arguments, every)
+    workloads = {name: every[name] for pair in groups for name in pair}
     path = arguments.output / "samples.jsonl"
     if arguments.restart:
         path.unlink(missing_ok=True)
-    settings = {"seconds": arguments.seconds, "delay_s": arguments.delay_s, "guests": POOL_CPUS}
+    settings = {
+        "seconds": arguments.seconds,
+        "delay_s": arguments.delay_s,
+        "guests": POOL_CPUS,
+        "workloads": {name: one.fingerprint() for name, one in sorted(every.items())},
+    }
     samples = SampleFile(path, settings)
     split = equal_split(POOL_CPUS, len(NAMES))
     plan = [
@@ -55,9 +69,6 @@ def run(arguments: Arguments) -> int:
         for number in range(1, arguments.rounds + 1)
         for key in round_of_runs(number, groups, arguments.arrangements, [split])
     ]
-
-    def print_line(text: str) -> None:
-        console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
     print_line("booting the guests")
     with lab_place(NAMES, list(workloads.values()), arguments.image, POOL_CPUS, arguments.output) as place:
@@ -74,11 +85,12 @@ def all_verified(found: Figures) -> bool:
     return all(one.verified for group in found.groups for one in group.arrangements)
 
 
-def _pairs(arguments: Arguments) -> list[tuple[str, ...]]:
+def _pairs(arguments: Arguments, workloads: dict[str, Workload]) -> list[tuple[str, ...]]:
+    """The pairs that the arguments name, else all. Raises UsageError."""
     if not arguments.pairs:
-        every: list[tuple[str, ...]] = list(all_pairs(arguments.workloads))
+        every: list[tuple[str, ...]] = list(all_pairs(list(workloads)))
         return every[:2] if arguments.quick else every
-    groups = [tuple(text.split("+")) for text in arguments.pairs]
+    groups = [tuple(known(name, workloads) for name in text.split("+")) for text in arguments.pairs]
     for group in groups:
         if len(group) != len(NAMES):
             raise UsageError(f"{'+'.join(group)}: not a pair: give two workloads, as in cg.W+lu.S")

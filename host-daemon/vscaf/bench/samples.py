@@ -35,12 +35,17 @@ class RunKey(msgspec.Struct, frozen=True, order=True):
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """One execution of a program. Times are CLOCK_MONOTONIC of the host, in seconds."""
+    """One execution of a program. Times are CLOCK_MONOTONIC of the host, in seconds.
+
+    marks: of a program that prints its progress, when it had done how much work: (time, amount), both growing, from
+    (start_s, 0). The amount is in the program's own unit. Empty for other programs: one execution is one unit of work.
+    """
 
     start_s: float
     end_s: float
     verified: bool
     status: int = 0
+    marks: tuple[tuple[float, float], ...] = ()
 
 
 class ProgramSample(msgspec.Struct, frozen=True):

@@ -114,11 +114,11 @@ class Session:
 
     def _member(self, key: RunKey, number: int, arranged: Arranged) -> Member:
         workload = self._workloads[key.workloads[number]]
-        environment = {"OMP_NUM_THREADS": str(key.threads)} if key.threads else {}
+        threads = {"OMP_NUM_THREADS": str(key.threads)} if key.threads else {}
         return Member(
             self._place.members[number],
             workload,
             arranged.launcher + workload.command,
-            environment,
+            dict(workload.environment) | threads,
             number * self._timing.delay_s,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ class LabStarted:
             done = self.command.wait(timeout_s)
         except LabError as error:
             raise PlaceError(str(error)) from None
-        return Ended(done.status, done.text)
+        return Ended(done.status, done.text, self.command.pieces())
 
     def kill(self) -> None:
         if not self.command.done():
@@ -84,7 +85,7 @@ class LabPlace:
         return self._guests[self.members.index(member)]
 
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> LabStarted:
-        settings = "".join(f"{name}={value} " for name, value in environment.items())
+        settings = "".join(f"{name}={shlex.quote(value)} " for name, value in environment.items())
         return LabStarted(self._guest(member).start(f"cd {WORKLOADS} && {settings}exec {command}"))
 
     @contextmanager

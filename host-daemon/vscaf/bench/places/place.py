@@ -28,10 +28,14 @@ class PlaceError(VscafError):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a command: its exit status (128 + signal if a signal ended it), and its output and errors together."""
+    """The end of a command: its exit status (128 + signal if a signal ended it), and its output and errors together.
+
+    pieces: the output as it came, each piece with its time (CLOCK_MONOTONIC of the host, in seconds).
+    """
 
     status: int
     output: str
+    pieces: Sequence[tuple[float, str]] = ()
 
 
 class Started(Protocol):
