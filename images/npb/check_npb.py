@@ -38,6 +38,9 @@ STEPS = {
     "lu": {"S": 50, "W": 300},
     "lu-hp": {"S": 50, "W": 300},
     "tasks": {"S": 40, "W": 40},
+    "uts-geometric": {"S": 40, "W": 40},
+    "uts-binomial": {"S": 40, "W": 40},
+    "barrier": {"S": 20, "W": 50},
 }
 
 
@@ -59,7 +62,8 @@ def block(output: str) -> dict[str, str]:
     fields = dict(re.findall(r"^ ([A-Z][\w/ ]*?) *= +(.*?) *$", output, re.MULTILINE))
     missing = [field for field in FIELDS if field not in fields]
     assert not missing, f"no {missing} in the output block:\n{output}"
-    assert re.search(r"^ (EP|CG|MG|IS|FT|BT|SP|LU|TASKS) Benchmark Completed\.$", output, re.MULTILINE), output
+    name = r"^ (EP|CG|MG|IS|FT|BT|SP|LU|TASKS|UTS|BARRIER) Benchmark Completed\.$"
+    assert re.search(name, output, re.MULTILINE), output
     return fields
 
 
