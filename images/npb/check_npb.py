@@ -37,7 +37,6 @@ STEPS = {
     "sp": {"S": 100, "W": 400},
     "lu": {"S": 50, "W": 300},
     "lu-hp": {"S": 50, "W": 300},
-    "tasks": {"S": 40, "W": 40},
     "uts-geometric": {"S": 40, "W": 40},
     "uts-binomial": {"S": 40, "W": 40},
     "barrier": {"S": 20, "W": 50},
@@ -62,7 +61,7 @@ def block(output: str) -> dict[str, str]:
     fields = dict(re.findall(r"^ ([A-Z][\w/ ]*?) *= +(.*?) *$", output, re.MULTILINE))
     missing = [field for field in FIELDS if field not in fields]
     assert not missing, f"no {missing} in the output block:\n{output}"
-    name = r"^ (EP|CG|MG|IS|FT|BT|SP|LU|TASKS|UTS|BARRIER) Benchmark Completed\.$"
+    name = r"^ (EP|CG|MG|IS|FT|BT|SP|LU|UTS|BARRIER) Benchmark Completed\.$"
     assert re.search(name, output, re.MULTILINE), output
     return fields
 

@@ -25,7 +25,7 @@ from .report import Report, Result, median_interval, run_benchmark
 ALONE = ("cg.S", "cg.A", "mg.W", "lu.S")
 SHORT = ("cg.S", "mg.S", "is.S")
 STUDENT_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447}  # by degrees of freedom
-ESTIMATED = ("cg.A", "mg.W", "lu.W", "ft.W", "is.A", "ep.W", "tasks.S")
+ESTIMATED = ("cg.A", "mg.W", "lu.W", "ft.W", "is.A", "ep.W", "uts-binomial.S")
 
 
 class Bench:
