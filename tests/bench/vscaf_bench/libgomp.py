@@ -18,8 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vscaf.bench.figures import median_interval
+
 from .agent import Bench as AgentBench
-from .report import Report, Result, median_interval, run_benchmark
+from .report import Report, Result, run_benchmark
 
 # Fine-grained ones first: LU-like regions of some 10 us.
 ALONE = ("cg.A", "mg.W", "ssor.S")
