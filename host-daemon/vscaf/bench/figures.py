@@ -136,6 +136,12 @@ def figures(samples: Sequence[Sample], baselines: Sequence[str], *, steady: bool
     return Figures(workloads, groups, tuple(_comparisons(groups, baselines)), left_out)
 
 
+def all_verified(found: Figures) -> bool:
+    """Whether every execution of every program was right."""
+    together = (one.verified for group in found.groups for one in group.arrangements)
+    return all(together) and all(one.verified for one in found.workloads)
+
+
 def _undisturbed(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if not sample.disturbed] or list(samples)
 

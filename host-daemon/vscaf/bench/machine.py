@@ -28,7 +28,7 @@ def machine() -> dict[str, object]:
         "kernel": platform.release(),
         "system": system,
         "clocksource": clock.read_text().strip() if clock.exists() else "unknown",
-        "load_at_start": os.getloadavg()[0],
+        "load_at_start": round(os.getloadavg()[0], 2),
     }
 
 
