@@ -16,6 +16,7 @@ from vscaf.bench.report.table import (
     SUMMARY_COLUMNS,
     Cell,
     alone_rows,
+    baselines_of,
     columns,
     rows,
     summary_rows,
@@ -96,6 +97,7 @@ def _paragraphs(sentences: Iterable[str]) -> str:
 
 
 def _tables(figures: Figures) -> str:
+    baselines = baselines_of(figures)
     about = (
         f"A speedup is relative to the program alone on one thread. A ratio is of sums of speedups of the same round. "
         f"Below each figure is its 95% interval. A ratio is a win if its whole interval is above {1 + EVEN:.2f}, a "
@@ -110,11 +112,11 @@ def _tables(figures: Figures) -> str:
         f'<h2 id="table">The figures</h2>\n<p>{about}</p>\n<p>{counts}</p>\n'
         + _table(
             "summary",
-            "All pairs together, as in Table 7.1 of the thesis. A mean ratio is a geometric mean.",
+            "All pairs together, as in Table 7.1 of Creech 2015. A mean ratio is a geometric mean.",
             SUMMARY_COLUMNS,
             summary_rows(figures.comparisons),
         )
-        + _table("pairs", "Each pair in each arrangement.", columns(figures), rows(figures))
+        + _table("pairs", "Each pair in each arrangement.", columns(figures, baselines), rows(figures, baselines))
         + _table("alone", "Each program alone.", ALONE_COLUMNS, alone_rows(figures))
     )
 
@@ -191,8 +193,7 @@ def _method(context: ReportContext, samples: Sequence[Sample]) -> str:
     paragraphs = (
         "Alone: each program runs alone, once on one thread and once on all CPUs, again and again. Its speed on one "
         "thread is what speedups are relative to.",
-        "Together: the programs of a pair run at the same time, each in a member of its own and each again and again. "
-        "Only the time in which all compute counts. An execution that lies partly in that time counts in part. In each "
+        "Together: the programs of a pair run at the same time, each again and again. Only the time in which all compute counts. An execution that lies partly in that time counts in part. In each "
         "round every run is made once, in another order.",
         "Steady seconds: the CPUs of a machine change their pace, by frequency or because a hypervisor takes time "
         "away. A small program measures the pace of each CPU all the time, and each second counts by the pace of the "
@@ -202,8 +203,8 @@ def _method(context: ReportContext, samples: Sequence[Sample]) -> str:
         f"{len(samples)} runs were disturbed. A figure is from disturbed runs only if there are no others. Then it is "
         "marked, and not compared. samples.csv has all runs.",
         "Intervals: each figure is a median over rounds, with its 95% interval by order statistics. With fewer than "
-        "six rounds, the interval is from the least to the largest value, and is somewhat narrower than 95%. A single "
-        "round has no interval.",
+        "six rounds, the interval is from the least to the largest value, which is less: 94% with five rounds, 75% with "
+        "three. A single round has no interval.",
     )
     baselines = "".join(
         f"<h3>{escape(name)}</h3>\n"

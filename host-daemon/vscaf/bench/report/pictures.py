@@ -130,7 +130,7 @@ def _about_programs(figures: Figures) -> str:
     )
     return (
         "A point far from the diagonal is a pair in which one program is much faster than the other. Points on the "
-        f"same dashed line have the same sum. The thesis shows only sums. Pairs: {key}."
+        f"same dashed line have the same sum. Disturbed runs are left out. The thesis shows only sums. Pairs: {key}."
     )
 
 
@@ -162,21 +162,24 @@ def sums_figure(figures: Figures) -> Canvas:
             style = look[name].bar()
             if one.only_disturbed:
                 any_disturbed = True
-                style |= {"facecolor": "white", "linestyle": ":"}
+                style |= DISTURBED_BAR
             axis.barh(at, one.total.value, height * 0.94, xerr=_whiskers([one.total]), error_kw=WHISKERS, **style)
     _names_of_pairs(axis, figures.groups)
     axis.set_xlim(left=0)
     axis.set_xlabel("sum of speedups (each relative to the program alone on one thread)")
     handles: list[Any] = [Patch(label=plain(name), **look[name].bar()) for name in names]
     if any_disturbed:
-        handles.append(Patch(facecolor="white", edgecolor="black", linestyle=":", label="disturbed: does not count"))
+        handles.append(Patch(edgecolor="black", label="disturbed: does not count", **DISTURBED_BAR))
     _legend(canvas, [*handles, Line2D([], [], color="black", linewidth=1, label="95% interval")])
     return canvas
 
 
 def ratios_figure(figures: Figures, baseline: str) -> Canvas:
-    """The ratio to a baseline of each pair in the other arrangements, sorted by the largest ratio of a pair."""
-    names = [name for name in arrangements_of(figures) if name != baseline]
+    """The ratio to a baseline of each pair in the other arrangements, sorted by the largest ratio of a pair.
+
+    `unmanaged` is left out: how far it is below another baseline is in the picture of the ratios to `unmanaged`.
+    """
+    names = [name for name in arrangements_of(figures) if name not in (baseline, "unmanaged")]
     look = looks(arrangements_of(figures))
     rows = []
     for group in figures.groups:
@@ -215,23 +218,22 @@ def programs_figure(figures: Figures) -> Canvas:
     count = math.ceil(len(names) / columns)
     canvas = Canvas(figsize=(WIDTH, 0.6 + count * (WIDTH / columns + 0.2)), layout="constrained")
     panels = canvas.subplots(count, columns, sharex=True, sharey=True, squeeze=False).flatten()
-    most = 1.0
+    most = max([1.0, *(speedup.high for _, group in pairs for one in group.arrangements for speedup in one.speedups)])
     for axis, name in itertools.zip_longest(panels, names):
         if name is None:
             axis.set_visible(False)
             continue
+        points = {}
         for number, group in pairs:
             one = shown(group, name)
-            if one is None:
+            if one is None or one.only_disturbed:
                 continue
             first, second = one.speedups
-            most = max(most, first.high, second.high)
+            points[str(number)] = (first.value, second.value)
             _point(
-                axis, look[name], first.value, second.value, xerr=_whiskers([first]), yerr=_whiskers([second]), size=7
+                axis, look[name], first.value, second.value, xerr=_whiskers([first]), yerr=_whiskers([second]), size=5
             )
-            axis.annotate(
-                str(number), (first.value, second.value), xytext=(4, 4), textcoords="offset points", fontsize=8
-            )
+        _label(axis, points, 72 * 0.85 * WIDTH / columns / (most * 1.1))
         axis.set_title(plain(name), fontsize=10)
         axis.set_aspect("equal")
         axis.grid(color="0.92")
@@ -283,6 +285,7 @@ def alone_figure(figures: Figures, cpus: int) -> Canvas:
     return canvas
 
 
+DISTURBED_BAR: Mapping[str, Any] = {"facecolor": "white", "hatch": "", "linestyle": "--", "linewidth": 1.2}
 WHISKERS: Mapping[str, Any] = {"elinewidth": 1, "capsize": 2, "capthick": 1, "ecolor": "black"}
 
 
@@ -307,6 +310,36 @@ def _point(axis: Axes, look: Look, x: float, y: float, size: float = 6, **errors
     )
 
 
+def _label(axis: Axes, points: Mapping[str, tuple[float, float]], unit_pt: float) -> None:
+    """Writes a name next to each point, where neither a name nor a point is yet. unit_pt: points on paper of 1."""
+    taken = [(x * unit_pt, y * unit_pt) for x, y in points.values()]
+    for name, (x, y) in points.items():
+        offsets = [
+            (radius * math.cos(angle), radius * math.sin(angle))
+            for radius in range(10, 60, 5)
+            for angle in (math.pi * step / 8 for step in range(2, 18))
+        ]
+        free = (
+            offset
+            for offset in offsets
+            if all(math.dist((x * unit_pt + offset[0], y * unit_pt + offset[1]), other) >= 9 for other in taken)
+        )
+        offset = next(free, offsets[0])
+        taken.append((x * unit_pt + offset[0], y * unit_pt + offset[1]))
+        line: Mapping[str, Any] = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+        axis.annotate(
+            name,
+            (x, y),
+            xytext=offset,
+            textcoords="offset points",
+            fontsize=7,
+            ha="center",
+            va="center",
+            arrowprops=line,
+            bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+        )
+
+
 def _marker(look: Look, label: str) -> Line2D:
     return Line2D([], [], marker=look.marker, linestyle="none", color=look.colour, markeredgecolor="black", label=label)
 
@@ -324,9 +357,11 @@ def _log_axis(axis: Axes, values: Sequence[float]) -> None:
     low, high = min([1 - EVEN, *values]) / 1.05, max([1 + EVEN, *values]) * 1.05
     axis.set_xscale("log")
     axis.set_xlim(low, high)
-    close = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.75, 2, 2.5, 3)
-    far = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100)
-    ticks = [tick for tick in (close if high / low < 4 else far) if low <= tick <= high]
+    closest = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4)
+    close = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.75, 2, 2.5, 3)
+    far = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100)
+    steps = closest if high / low < 1.6 else close if high / low < 4 else far
+    ticks = [tick for tick in steps if low <= tick <= high]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.set_xticks([], minor=True)
 

@@ -59,7 +59,8 @@ def recommend(figures: Figures) -> Recommendation:
     elif losing:
         answer = Answer.LOSES
         first = "No policy of vscaf is recommended on this machine: a partition by hand is better for some pairs."
-        sentences = [first, *map(_mean, losing)]
+        by_hand = [one for one in figures.comparisons if (one.arrangement, one.baseline) == ("static", "unmanaged")]
+        sentences = [first, *map(_mean, losing), *map(_mean, by_hand)]
     else:
         answer = Answer.NO_EFFECT
         sentences = ["vscaf does not help on this machine.", _mean(best), *_where_not(best)]

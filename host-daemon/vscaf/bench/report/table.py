@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +17,7 @@ from vscaf.terminal import printable
 
 DISTURBED, FAILED = "disturbed", "FAILED"
 STYLES = {Verdict.WIN: "green", Verdict.EVEN: "", Verdict.LOSS: "red", DISTURBED: "yellow", FAILED: "red"}
+SUCCESSFUL = "successful"
 LEFT = ("pair", "arrangement", "compared with", "program", "verification")  # columns of text
 
 
@@ -26,6 +28,9 @@ class Cell:
     text: str
     interval: str = ""
     mark: str = ""
+
+
+SILENT = (Cell(""), Cell(SUCCESSFUL))
 
 
 def arrangement_order(names: Iterable[str]) -> list[str]:
@@ -57,16 +62,16 @@ def members_of(figures: Figures) -> int:
     return max((len(group.workloads) for group in figures.groups), default=0)
 
 
-def columns(figures: Figures) -> list[str]:
-    """The names of the table's columns."""
+def columns(figures: Figures, baselines: Sequence[str]) -> list[str]:
+    """The names of the table's columns, with ratios to these baselines."""
     programs = [f"program {number + 1}" for number in range(members_of(figures))]
-    ratios = [f"to {name}" for name in baselines_of(figures)]
+    ratios = [f"to {name}" for name in baselines]
     return ["pair", "arrangement", *programs, "sum", *ratios, "runs", "verification", "disturbed"]
 
 
-def rows(figures: Figures) -> list[list[Cell]]:
+def rows(figures: Figures, baselines: Sequence[str]) -> list[list[Cell]]:
     """A row of cells for each group and arrangement, in the order of `columns`."""
-    members, baselines = members_of(figures), baselines_of(figures)
+    members = members_of(figures)
     out = []
     for group in figures.groups:
         for one in ordered(group):
@@ -81,7 +86,7 @@ def rows(figures: Figures) -> list[list[Cell]]:
                     _cell(one.total, mark),
                     *(_ratio(one.ratios.get(name)) for name in baselines),
                     Cell(str(one.total.n)),
-                    Cell("successful") if one.verified else Cell("", mark=FAILED),
+                    Cell(SUCCESSFUL) if one.verified else Cell("", mark=FAILED),
                     Cell(str(one.disturbed)) if one.disturbed else Cell(""),
                 ]
             )
@@ -96,22 +101,23 @@ def _ratio(ratio: Figure | None) -> Cell:
     return Cell("") if ratio is None else _cell(ratio, verdict(ratio))
 
 
-SUMMARY_COLUMNS = ("arrangement", "compared with", "pairs", "mean ratio", "wins", "even", "losses")
+SUMMARY_COLUMNS = ("compared with", "arrangement", "pairs", "mean ratio", "wins", "even", "losses")
 
 
 def summary_rows(comparisons: Sequence[Comparison]) -> list[list[Cell]]:
     """A row for each arrangement and baseline, in the order of SUMMARY_COLUMNS. After Creech 2015, Table 7.1."""
-    order = arrangement_order(name for one in comparisons for name in (one.arrangement, one.baseline))
-    ranked = sorted(comparisons, key=lambda one: (order.index(one.baseline), order.index(one.arrangement)))
+    some = [one for one in comparisons if one.arrangement != "unmanaged"]  # it is what others are compared with
+    order = arrangement_order(name for one in some for name in (one.arrangement, one.baseline))
+    some.sort(key=lambda one: (order.index(one.baseline), order.index(one.arrangement)))
     return [
         [
-            Cell(one.arrangement),
             Cell(one.baseline),
+            Cell(one.arrangement),
             Cell(str(one.mean.n)),
             _cell(one.mean),
-            *(Cell(f"{len(some)} ({len(some) / one.mean.n:.0%})") for some in (one.wins, one.even, one.losses)),
+            *(Cell(f"{len(groups)} ({len(groups) / one.mean.n:.0%})") for groups in (one.wins, one.even, one.losses)),
         ]
-        for one in ranked
+        for one in some
     ]
 
 
@@ -125,7 +131,7 @@ def alone_rows(figures: Figures) -> list[list[Cell]]:
             Cell(one.name),
             _cell(one.seconds),
             Cell("not measured yet") if one.speedup is None else _cell(one.speedup),
-            Cell("successful") if one.verified else Cell("", mark=FAILED),
+            Cell(SUCCESSFUL) if one.verified else Cell("", mark=FAILED),
             Cell("", mark=DISTURBED if one.only_disturbed else ""),
         ]
         for one in figures.workloads
@@ -167,28 +173,28 @@ def _numbers(name: str, figure: Figure | None) -> dict[str, object]:
 
 
 def terminal_report(figures: Figures, recommendation: Recommendation) -> Group:
-    """The tables and the recommendation for a terminal."""
+    """The tables and the recommendation for a terminal, which has no room for the ratios to all baselines."""
+    baselines = [name for name in baselines_of(figures) if name in ("unmanaged", "static")]
     pairs = "Speedups while all compute, each relative to the program alone on one thread"
     together = "All pairs together: geometric means of the ratios of the sums"
     return Group(
-        _terminal_table(pairs, columns(figures), rows(figures)),
+        _terminal_table(pairs, columns(figures, baselines), rows(figures, baselines)),
         _terminal_table(together, SUMMARY_COLUMNS, summary_rows(figures.comparisons)),
         *(Text(printable(sentence)) for sentence in recommendation.sentences),
     )
 
 
 def _terminal_table(title: str, names: Sequence[str], cells: Sequence[Sequence[Cell]]) -> Table:
-    """A table with the intervals of ratios. Those of speedups are left out, because a terminal is narrow."""
-    table = Table(title=title)
+    """A table for a narrow terminal: only means have intervals, and a column that says nothing is left out."""
+    told = [place for place in range(len(names)) if any(row[place] not in SILENT for row in cells)]
+    names, cells = [names[place] for place in told], [[row[place] for place in told] for row in cells]
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        table.add_column(printable(name), justify="left" if name in LEFT else "right")
+        table.add_column(printable(name), justify="left" if name in LEFT else "right", no_wrap=name in LEFT)
     for number, row in enumerate(cells):
         first = number == 0 or cells[number - 1][0].text != row[0].text
         last = number + 1 == len(cells) or cells[number + 1][0].text != row[0].text
-        texts = [
-            _terminal_text(cell, interval=name.startswith(("to ", "mean")))
-            for name, cell in zip(names, row, strict=True)
-        ]
+        texts = [_terminal_text(cell, interval=name.startswith("mean")) for name, cell in zip(names, row, strict=True)]
         table.add_row(*(texts if first else [Text(""), *texts[1:]]), end_section=last)
     return table
 
