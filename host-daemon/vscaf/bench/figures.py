@@ -97,14 +97,16 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     n = len(ordered)
     if n == 0:
         raise ValueError("there are no values for a median: run at least one repetition")
-    # P(X <= k) of Binomial(n, 1/2), summed from below until it passes 2.5%.
-    below, term, rank = 0.0, 0.5**n, 0
+    # The median is below value k, counted from 0, if at most k values are below the median: P(X <= k) of
+    # Binomial(n, 1/2). The interval begins at the last value for which that is at most 2.5%. The sums are integers,
+    # because 0.5**n is 0 for a large n.
+    rank, below, subsets, all_subsets = 0, 0, 1, 2**n
     for k in range(n):
-        below += term
-        if below > 0.025:
+        below += subsets
+        if 40 * below > all_subsets:
             break
-        rank = k + 1
-        term = term * (n - k) / (k + 1)
+        rank = k
+        subsets = subsets * (n - k) // (k + 1)
     return statistics.median(ordered), ordered[rank], ordered[n - 1 - rank]
 
 

@@ -193,8 +193,9 @@ def _method(context: ReportContext, samples: Sequence[Sample]) -> str:
     paragraphs = (
         "Alone: each program runs alone, once on one thread and once on all CPUs, again and again. Its speed on one "
         "thread is what speedups are relative to.",
-        "Together: the programs of a pair run at the same time, each again and again. Only the time in which all compute counts. An execution that lies partly in that time counts in part. In each "
-        "round every run is made once, in another order.",
+        "Together: the programs of a pair run at the same time, each again and again. Only the "
+        "time in which all compute counts. An execution that lies partly in that time counts in part. In each round "
+        "every run is made once, in another order.",
         "Steady seconds: the CPUs of a machine change their pace, by frequency or because a hypervisor takes time "
         "away. A small program measures the pace of each CPU all the time, and each second counts by the pace of the "
         "CPUs that the program used.",
@@ -203,8 +204,8 @@ def _method(context: ReportContext, samples: Sequence[Sample]) -> str:
         f"{len(samples)} runs were disturbed. A figure is from disturbed runs only if there are no others. Then it is "
         "marked, and not compared. samples.csv has all runs.",
         "Intervals: each figure is a median over rounds, with its 95% interval by order statistics. With fewer than "
-        "six rounds, the interval is from the least to the largest value, which is less: 94% with five rounds, 75% with "
-        "three. A single round has no interval.",
+        "six rounds, the interval is from the least to the largest value, which is less: 94% with five rounds, 75% "
+        "with three. A single round has no interval.",
     )
     baselines = "".join(
         f"<h3>{escape(name)}</h3>\n"
