@@ -165,8 +165,8 @@ def _pictures(pictures: Sequence[Drawn] | None) -> str:
             svg = one.svg.replace("<svg", f'<svg role="img" aria-label="{escape(one.title)}"', 1)
             caption = f"{escape(one.caption)} (pictures/{one.name}.svg)"
             out.append(
-                f'<figure id="{one.name}">\n<h3>{escape(one.title)}</h3>\n{svg}<figcaption>{caption}</figcaption>\n'
-                "</figure>\n"
+                f'<figure id="picture-{one.name}">\n<h3>{escape(one.title)}</h3>\n{svg}'
+                f"<figcaption>{caption}</figcaption>\n</figure>\n"
             )
     return "".join(out)
 
