@@ -326,7 +326,7 @@ def _label(axis: Axes, points: Mapping[str, tuple[float, float]], unit_pt: float
         )
         offset = next(free, offsets[0])
         taken.append((x * unit_pt + offset[0], y * unit_pt + offset[1]))
-        line: Mapping[str, Any] = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+        line = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
         axis.annotate(
             name,
             (x, y),
