@@ -106,3 +106,19 @@ def pairs(
     except KeyboardInterrupt:
         click.echo(f"vscaf: interrupted: the same command goes on from {output}/samples.jsonl", err=True)
         sys.exit(130)
+
+
+@bench.command(short_help="Write the report of a bench again.")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+def report(directory: Path) -> None:
+    """Write the report of a bench again from DIRECTORY/samples.jsonl, and print it. The bench may still run.
+
+    Exit status: 0: done. 1: a verification failed. 2: there are no samples.
+    """
+    from vscaf.bench.report.files import write_again  # noqa: PLC0415  (its imports are slow)
+
+    try:
+        sys.exit(write_again(directory))
+    except VscafError as error:
+        click.echo(f"vscaf: {one_line(error)}", err=True)
+        sys.exit(2 if isinstance(error, UsageError) else 1)

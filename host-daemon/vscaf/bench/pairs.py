@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from vscaf.bench.figures import Figures, figures
+from vscaf.bench.figures import Figures, all_verified, figures
+from vscaf.bench.machine import machine
 from vscaf.bench.places.lab import lab_place
-from vscaf.bench.places.place import BASELINES
+from vscaf.bench.places.place import BASELINES, Place
 from vscaf.bench.plan import all_pairs, equal_split, round_of_runs
+from vscaf.bench.report.context import ReportContext, baseline_commands, save_context
+from vscaf.bench.report.files import print_report, write_report
 from vscaf.bench.samples import SampleFile
 from vscaf.bench.session import Session, Timing
 from vscaf.bench.workloads.gather import gather, known
@@ -53,6 +59,7 @@ def run(arguments: Arguments) -> int:
     every = gather(arguments.sources, NPB_CACHE, lambda text: print_line(escape(text)))
     groups = _pairs(arguments, every)
     workloads = {name: every[name] for pair in groups for name in pair}
+    here = machine()  # before the guests are a load
     path = arguments.output / "samples.jsonl"
     if arguments.restart:
         path.unlink(missing_ok=True)
@@ -70,19 +77,40 @@ def run(arguments: Arguments) -> int:
         for key in round_of_runs(number, groups, arguments.arrangements, [split])
     ]
 
+    def report() -> Figures:
+        found = figures(samples.samples, BASELINES)
+        write_report(arguments.output, samples.samples, found, context)
+        return found
+
     print_line("booting the guests")
     with lab_place(NAMES, list(workloads.values()), arguments.image, POOL_CPUS, arguments.output) as place:
         print_line(place.description)
         timing = Timing(arguments.seconds, arguments.delay_s)
-        Session(place, workloads, samples, timing, print_line).run(plan)
-    found = figures(samples.samples, [name for name in BASELINES if name in arguments.arrangements])
-    (arguments.output / "figures.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+        context = _context(arguments, settings, place, split, here)
+        save_context(context, arguments.output)
+        Session(place, workloads, samples, timing, print_line).run(plan, report)
+    found = report()
+    print_report(found, arguments.output, console)
     return 0 if all_verified(found) else 1
 
 
-def all_verified(found: Figures) -> bool:
-    """Whether every execution of every program was right."""
-    return all(one.verified for group in found.groups for one in group.arrangements)
+def _context(
+    arguments: Arguments,
+    settings: Mapping[str, object],
+    place: Place,
+    split: tuple[int, ...],
+    here: Mapping[str, object],
+) -> ReportContext:
+    pool = sorted(os.sched_getaffinity(0))[: place.cpus]
+    return ReportContext(
+        command=shlex.join(["vscaf", *sys.argv[1:]]),
+        place=place.description,
+        cpus=place.cpus,
+        settings={**settings, "rounds": arguments.rounds, "arrangements": ", ".join(arguments.arrangements)},
+        baselines=baseline_commands(arguments.arrangements, pool, place.cpus, split, place.members),
+        quick=arguments.quick,
+        machine=here,
+    )
 
 
 def _pairs(arguments: Arguments, workloads: dict[str, Workload]) -> list[tuple[str, ...]]:

@@ -18,8 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vscaf.bench.figures import median_interval
+
 from .agent import Bench as AgentBench
-from .report import Report, Result, median_interval, run_benchmark
+from .report import Report, Result, run_benchmark
 
 # cg.S is fine-grained: sections of some 50 us on one thread.
 ALONE = ("cg.S", "cg.A", "mg.W", "lu.S")
