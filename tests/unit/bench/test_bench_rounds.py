@@ -15,7 +15,7 @@ from vscaf.bench.samples import RunKey, Sample
 from vscaf.bench.session import Session
 from vscaf.cli.main import main
 
-COMMAND = ["bench", "pairs", "--workloads", "cg.S", "--arrangements", "unmanaged,static,max-speedup"]
+COMMAND = ["bench", "pairs", "--shipped", "cg.S", "--arrangements", "unmanaged,static,max-speedup"]
 
 
 @pytest.fixture
