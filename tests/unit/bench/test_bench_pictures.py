@@ -1,5 +1,6 @@
 """The pictures of a bench: what they show, and their files."""
 
+import itertools
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from vscaf.bench.places.place import BASELINES
 from vscaf.bench.report.files import write_report
 from vscaf.bench.report.pictures import (
     COLOURS,
+    FEW_PAIRS,
     alone_figure,
     looks,
     pictures,
@@ -126,6 +128,17 @@ def test_names_next_to_points_at_one_place_are_apart() -> None:
     assert all(
         (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 >= 81 for number, a in enumerate(places) for b in places[:number]
     )
+
+
+def test_many_points_have_no_names() -> None:
+    names = [f"p{number}" for number in range(6)]
+    samples = [sample for name in names for sample in alone(1, name, 1.0)]
+    samples += [run(1, pair, "unmanaged", (0.5, 0.5)) for pair in itertools.combinations(names, 2)]
+    assert len(programs_figure(figures(samples, BASELINES)).axes[0].texts) == FEW_PAIRS
+    samples.append(run(1, ("p0", "p0"), "unmanaged", (0.5, 0.5)))
+    found = figures(samples, BASELINES)
+    assert not programs_figure(found).axes[0].texts
+    assert "The table has the names" in {one.name: one.caption for one in pictures(found, 2)}["programs"]
 
 
 def test_each_program_alone_is_a_bar_next_to_linear_speedup(found: Figures) -> None:

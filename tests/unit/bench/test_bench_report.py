@@ -348,7 +348,9 @@ def test_the_terminal_shows_the_tables_and_the_recommendation() -> None:
     assert ["max-speedup", "1.00", "1.00", "2.00", "4.00", "win", "1.00", "even", "3"] in lines
     assert ["static", "1+1", "1.00", "1.00", "2.00", "disturbed", "3", "3"] in lines
     assert "Use the policy max-speedup on this machine." in text and text.endswith("The report is out/report.html\n")
-    assert "verification" not in text and "…" not in text
+    assert "verification" not in text and "program 1" in text and "…" not in text
+    narrow = printed(figures(samples, BASELINES), 80)
+    assert "program 1" not in narrow and "…" not in narrow and "4.00 win" in narrow
 
 
 def test_the_terminal_shows_a_failed_verification_and_no_control_characters() -> None:

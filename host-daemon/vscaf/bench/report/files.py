@@ -61,7 +61,7 @@ def write_again(output: Path) -> int:
 
 def print_report(figures: Figures, output: Path, console: Console) -> None:
     """Prints the tables, the recommendation, and where the page is."""
-    console.print(terminal_report(figures, recommend(figures)))
+    console.print(terminal_report(figures, recommend(figures), console.width))
     console.print(f"The report is {output / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -24,7 +24,7 @@ from vscaf.bench.report.table import (
 from vscaf.bench.samples import Sample
 
 STYLE = """
-body { font: 16px/1.45 system-ui, sans-serif; color: #1a1a1a; background: white; max-width: 68rem; margin: 2rem auto;
+body { font: 16px/1.45 system-ui, sans-serif; color: #1a1a1a; background: white; max-width: 74rem; margin: 2rem auto;
   padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; } h3 { font-size: 1.05rem; }
 p, dd, figcaption { max-width: 48rem; }
@@ -34,7 +34,7 @@ p, dd, figcaption { max-width: 48rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: 0.4rem 0; color: #444; }
-th, td { padding: 0.2rem 0.6rem; text-align: right; vertical-align: top; white-space: nowrap; }
+th, td { padding: 0.2rem 0.4rem; text-align: right; vertical-align: top; white-space: nowrap; }
 th { border-bottom: 2px solid #444; } .text { text-align: left; }
 tr.first td { border-top: 1px solid #bbb; }
 small { display: block; color: #555; font-size: 0.75rem; }

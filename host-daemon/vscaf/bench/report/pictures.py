@@ -21,6 +21,9 @@ from vscaf.simulate.report.pictures import narrow, plain
 
 WIDTH = 10.0  # inches
 
+FEW_PAIRS = 15
+"""Up to this many pairs have their number next to their point. More numbers would hide the points."""
+
 # Baselines are grey, because policies are what is looked for. The other colours are those of Okabe and Ito, which
 # people with any kind of colour vision can tell apart.
 GREYS = {
@@ -123,14 +126,15 @@ def _about_ratios(figures: Figures, baseline: str, cpus: int) -> str:
 
 
 def _about_programs(figures: Figures) -> str:
-    key = ", ".join(
+    pairs = [
         f"{number} {name_of(group.workloads)}"
         for number, group in enumerate(figures.groups, start=1)
         if len(group.workloads) == 2
-    )
+    ]
+    key = f"Pairs: {', '.join(pairs)}." if len(pairs) <= FEW_PAIRS else "The table has the names of the pairs."
     return (
         "A point far from the diagonal is a pair in which one program is much faster than the other. Points on the "
-        f"same dashed line have the same sum. Disturbed runs are left out. The thesis shows only sums. Pairs: {key}."
+        f"same dashed line have the same sum. Disturbed runs are left out. The thesis shows only sums. {key}"
     )
 
 
@@ -233,7 +237,8 @@ def programs_figure(figures: Figures) -> Canvas:
             _point(
                 axis, look[name], first.value, second.value, xerr=_whiskers([first]), yerr=_whiskers([second]), size=5
             )
-        _label(axis, points, 72 * 0.85 * WIDTH / columns / (most * 1.1))
+        if len(pairs) <= FEW_PAIRS:
+            _label(axis, points, 72 * 0.85 * WIDTH / columns / (most * 1.1))
         axis.set_title(plain(name), fontsize=10)
         axis.set_aspect("equal")
         axis.grid(color="0.92")

@@ -153,8 +153,8 @@ def _where_not(one: Comparison) -> list[str]:
     if one.even:
         out.append(f"It makes no clear difference in {names_of(one.even)}.")
     if one.wins:
-        where = f"in {names_of(one.wins)}" if out else f"in {'the only pair' if one.mean.n == 1 else 'every pair'}"
-        out.append(f"It is a clear win {where}.")
+        every = "the only pair" if one.mean.n == 1 else "every pair"
+        out.append(f"It is a clear win in {f'{len(one.wins)} of {_pairs(one.mean.n)}' if out else every}.")
     return out
 
 

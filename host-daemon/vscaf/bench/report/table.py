@@ -30,6 +30,7 @@ class Cell:
     mark: str = ""
 
 
+WIDE = 110  # columns of a terminal
 SILENT = (Cell(""), Cell(SUCCESSFUL))
 
 
@@ -172,25 +173,36 @@ def _numbers(name: str, figure: Figure | None) -> dict[str, object]:
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
-def terminal_report(figures: Figures, recommendation: Recommendation) -> Group:
-    """The tables and the recommendation for a terminal, which has no room for the ratios to all baselines."""
+def terminal_report(figures: Figures, recommendation: Recommendation, width: int) -> Group:
+    """The tables and the recommendation for a terminal, which has no room for the ratios to all baselines.
+
+    width: of the terminal. A narrow one has no room for each program's speedup either.
+    """
     baselines = [name for name in baselines_of(figures) if name in ("unmanaged", "static")]
     pairs = "Speedups while all compute, each relative to the program alone on one thread"
     together = "All pairs together: geometric means of the ratios of the sums"
     return Group(
-        _terminal_table(pairs, columns(figures, baselines), rows(figures, baselines)),
+        _terminal_table(pairs, columns(figures, baselines), rows(figures, baselines), programs=width >= WIDE),
         _terminal_table(together, SUMMARY_COLUMNS, summary_rows(figures.comparisons)),
         *(Text(printable(sentence)) for sentence in recommendation.sentences),
     )
 
 
-def _terminal_table(title: str, names: Sequence[str], cells: Sequence[Sequence[Cell]]) -> Table:
+def _terminal_table(
+    title: str, names: Sequence[str], cells: Sequence[Sequence[Cell]], *, programs: bool = True
+) -> Table:
     """A table for a narrow terminal: only means have intervals, and a column that says nothing is left out."""
-    told = [place for place in range(len(names)) if any(row[place] not in SILENT for row in cells)]
+    told = [
+        place
+        for place, name in enumerate(names)
+        if any(row[place] not in SILENT for row in cells) and (programs or not name.startswith("program "))
+    ]
     names, cells = [names[place] for place in told], [[row[place] for place in told] for row in cells]
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        table.add_column(printable(name), justify="left" if name in LEFT else "right", no_wrap=name in LEFT)
+        table.add_column(
+            printable(name), justify="left" if name in LEFT else "right", no_wrap=name in LEFT, overflow="fold"
+        )
     for number, row in enumerate(cells):
         first = number == 0 or cells[number - 1][0].text != row[0].text
         last = number + 1 == len(cells) or cells[number + 1][0].text != row[0].text
