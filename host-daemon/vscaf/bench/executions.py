@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from vscaf.bench.places.place import Place, PlaceError, Started
+from vscaf.bench.places.place import Ended, Place, PlaceError, Started
 from vscaf.bench.samples import Execution
 from vscaf.bench.workloads.workload import Workload
 
@@ -49,7 +49,7 @@ class _Together:
                 return False
             started = place.start(member.name, member.command, member.environment)
             self._padding.append(started)
-        started.wait(EXECUTION_DEADLINE_S)
+        _wait(member, started)
         with self._lock:
             self._padding.remove(started)
         return True
@@ -84,11 +84,7 @@ def execute(place: Place, members: Sequence[Member], seconds: float) -> list[lis
 def _once(place: Place, member: Member) -> Execution:
     start_s = time.monotonic()
     started = place.start(member.name, member.command, member.environment)
-    try:
-        ended = started.wait(EXECUTION_DEADLINE_S)
-    except TimeoutError as error:
-        started.kill()
-        raise PlaceError(f"{member.name}: {member.workload.name}: {error}") from None
+    ended = _wait(member, started)
     end_s = time.monotonic()
     if ended.status == 127:
         raise PlaceError(f"{member.name}: `{member.command}` cannot be run there: {ended.output[-300:]}")
@@ -100,3 +96,12 @@ def _once(place: Place, member: Member) -> Execution:
             f"{ended.output[-300:]}"
         )
     return Execution(start_s, end_s, verified, ended.status, marks)
+
+
+def _wait(member: Member, started: Started) -> Ended:
+    """The end of an execution. Raises PlaceError if it hangs; then it was killed."""
+    try:
+        return started.wait(EXECUTION_DEADLINE_S)
+    except TimeoutError as error:
+        started.kill()
+        raise PlaceError(f"{member.name}: {member.workload.name}: {error}") from None

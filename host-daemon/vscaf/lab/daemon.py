@@ -1,4 +1,4 @@
-"""A real `vscaf daemon` in a process of its own, for a lab's guests."""
+"""A real `vscaf daemon` in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from vscaf.lab.errors import LabError
 from vscaf.lab.polling import HANG_S, POLL_S, until
-from vscaf.lab.private_libvirt import PrivateLibvirt
 
 ANSWER_S = HANG_S
 
@@ -35,16 +34,32 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
+class Site(Protocol):
+    """A libvirt and the directories for a daemon on it. PrivateLibvirt is one."""
+
+    @property
+    def uri(self) -> str:
+        """The libvirt URI."""
+
+    @property
+    def directory(self) -> Path:
+        """An existing directory with a short path, for configuration, state and control socket."""
+
+    @property
+    def logs(self) -> Path:
+        """An existing directory for the log."""
+
+
 class DaemonProcess:
-    """Context manager: the daemon on the lab's libvirt, ended by SIGTERM.
+    """Context manager: the daemon on the site's libvirt, ended by SIGTERM.
 
     `domains`: their tables in the configuration ({"a": {"minimum": 1}}). `settings`: further top-level keys. `name`:
-    daemons of a lab that run at the same time have different ones; daemons of the same name share a state directory.
+    daemons of a site that run at the same time have different ones; daemons of the same name share a state directory.
     """
 
     def __init__(
         self,
-        lab: PrivateLibvirt,
+        site: Site,
         pool: str,
         domains: Mapping[str, Mapping[str, Any]],
         *,
@@ -53,12 +68,12 @@ class DaemonProcess:
         settings: Mapping[str, Any] | None = None,
         name: str = "daemon",
     ) -> None:
-        self.directory = lab.directory / name
-        self.log = lab.logs / f"vscaf-{name}.log"
+        self.directory = site.directory / name
+        self.log = site.logs / f"vscaf-{name}.log"
         self.control_socket = self.directory / "control.sock"
         self._process: subprocess.Popen[bytes] | None = None
         top = {
-            "uri": lab.uri,
+            "uri": site.uri,
             "pool": pool,
             "state_directory": str(self.directory / "state"),
             "control_socket": str(self.control_socket),

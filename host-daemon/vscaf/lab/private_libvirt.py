@@ -19,8 +19,9 @@ import tempfile
 import threading
 import time
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 
 import libvirt
 
@@ -98,7 +99,7 @@ class PrivateLibvirt:
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._connection: libvirt.virConnect | None = None
         self._binds: list[tuple[Path, str]] = []
-        self._old_sigterm: signal.Handlers | None = None
+        self._sigterm = ExitStack()
         self.directory = Path()
 
     @property
@@ -136,7 +137,7 @@ class PrivateLibvirt:
     def __enter__(self) -> PrivateLibvirt:
         if os.geteuid() != 0:
             raise LabError("a private libvirtd needs root: run this as root, or with sudo")
-        self._catch_sigterm()
+        self._sigterm.enter_context(processes.sigterm_exits())
         try:
             sweep()
             self._make_directory()
@@ -186,13 +187,6 @@ class PrivateLibvirt:
         """kill -9 and start again."""
         self.kill_libvirtd()
         self.start_libvirtd()
-
-    def _catch_sigterm(self) -> None:
-        """Turns a SIGTERM that would end the program at once into SystemExit, so that everything is cleaned up."""
-        here = threading.current_thread() is threading.main_thread()
-        if here and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            self._old_sigterm = signal.SIG_DFL
-            signal.signal(signal.SIGTERM, _exit_on_signal)
 
     def _make_directory(self) -> None:
         base = "/run" if os.access("/run", os.W_OK) else tempfile.gettempdir()
@@ -300,9 +294,7 @@ class PrivateLibvirt:
                         processes.end_child(self._daemons.pop(name), END_PATIENCE_S)
                 clear(self.directory)
         finally:
-            if self._old_sigterm is not None:
-                signal.signal(signal.SIGTERM, self._old_sigterm)
-                self._old_sigterm = None
+            self._sigterm.close()
 
     def _destroy_domains(self) -> None:
         """Asks libvirtd to end the domains. `clear` ends those that libvirtd cannot end."""
@@ -340,10 +332,6 @@ def _private_accounts(directory: Path) -> list[tuple[Path, str]]:
             private.write_text(text.rstrip("\n") + "\n" + "\n".join(missing) + "\n")
             binds.append((private, file))
     return binds
-
-
-def _exit_on_signal(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
 
 
 def clear(directory: Path) -> None:

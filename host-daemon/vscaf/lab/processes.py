@@ -6,8 +6,12 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 POLL_S = 0.02
 
@@ -81,6 +85,55 @@ def thread_ids(pid: int) -> list[int]:
         return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def tree(pid: int) -> list[int]:
+    """The process and its descendants, except those whose parent has ended."""
+    found = [pid]
+    for one in found:  # it grows meanwhile
+        for thread in thread_ids(one):
+            try:
+                found += map(int, Path(f"/proc/{one}/task/{thread}/children").read_text().split())
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # the thread has ended since it was listed
+    return found
+
+
+def tree_threads(pid: int) -> dict[int, int]:
+    """Every thread id of a process and its descendants, as its own number."""
+    return {thread: thread for one in tree(pid) for thread in thread_ids(one)}
+
+
+@contextmanager
+def sigterm_exits() -> Iterator[None]:
+    """Turns a SIGTERM that would end the program at once into SystemExit, so that everything is cleaned up."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def qemu_pid_of(uuid: str) -> int | None:
+    """The pid of the QEMU that runs the domain of this UUID, by its command line. None: no process does."""
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdigit():
+            continue
+        try:
+            words = (directory / "cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        if b"-uuid" in words[:-1] and words[words.index(b"-uuid") + 1] == uuid.encode():
+            return int(directory.name)
+    return None
 
 
 def vcpu_threads(qemu_pid: int) -> dict[int, int]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from made_samples import run
-from vscaf.bench import pairs
+from vscaf.bench import measure
+from vscaf.bench.places import choice
 from vscaf.bench.report.context import load_context
 from vscaf.bench.samples import RunKey, Sample
 from vscaf.bench.session import Session
@@ -40,7 +41,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[RunKey]:
             verified=key.round < 3,
         )
 
-    monkeypatch.setattr(pairs, "lab_place", no_guests)
+    monkeypatch.setattr(choice, "lab_place", no_guests)
     monkeypatch.setattr(Session, "_once", once)
     return keys
 
@@ -49,7 +50,7 @@ def test_the_report_is_written_after_each_round(
     tmp_path: Path, made: list[RunKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported = []
-    monkeypatch.setattr(pairs, "write_report", lambda *_: reported.append(len(made)))
+    monkeypatch.setattr(measure, "write_report", lambda *_: reported.append(len(made)))
     done = CliRunner().invoke(main, [*COMMAND, "--rounds", "2", "--output", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert len(made) == 10 and reported == [5, 10]

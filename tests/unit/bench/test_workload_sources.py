@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 from click.testing import CliRunner
-from vscaf.bench import command, pairs
+from vscaf.bench import command
+from vscaf.bench.places import choice
 from vscaf.bench.places.place import PlaceError
 from vscaf.bench.workloads.gather import gather
 from vscaf.bench.workloads.options import Sources
@@ -65,7 +66,7 @@ def no_guests(monkeypatch):
         brought.append(sorted(one.name for one in workloads))
         raise PlaceError("guests would be booted now")
 
-    monkeypatch.setattr(pairs, "lab_place", place)
+    monkeypatch.setattr(choice, "lab_place", place)
     return brought
 
 
@@ -87,7 +88,7 @@ def test_pairs_are_chosen_among_the_workloads(tmp_path, programs, no_guests):
     [
         (["--pairs", "cg.W+ft.W"], "there is no workload ft.W: there are cg.W, ep.S, lu.S, mg.W"),
         (["--command", "a=true", "--pairs", "a+cg.W"], "there is no workload cg.W: there are a"),
-        (["--command", "a=true", "--pairs", "a"], "not a pair"),
+        (["--command", "a=true", "--pairs", "a"], "give 2 workloads"),
         (["--shipped", "cg"], "not a shipped workload"),
         (["--workloads", "missing"], "no such directory"),
         (["--class", "A"], "give --npb-source"),

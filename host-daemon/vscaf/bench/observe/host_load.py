@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from vscaf.lab.processes import thread_ids
+from vscaf.lab.processes import tree, tree_threads
 
 INTERVAL_S = 0.25
 # Part of the wanted CPU time. A smaller loss does not make a run miss a bar that it meets by 5% on an idle host.
@@ -99,8 +99,10 @@ def attempts(once: Callable[[], T], load: Callable[[T], HostLoad]) -> tuple[T, l
 class HostLoadMeter:
     """Context manager: reads the load of *pool* every INTERVAL_S until its end; then `readings` is complete.
 
-    measured: pids of the measured processes and of the pace meters. helpers: pids of the demo's other processes; this
-    process is added. A process's CPU time counts as time on the pool if its main thread was last seen there.
+    measured: pids of the measured processes and of the pace meters; their children count as part of them. helpers: pids
+    of the demo's other processes; this process is added. A process's CPU time counts as time on the pool if its main
+    thread was last seen there. Measured processes that end must be told to `end`: a process of less than INTERVAL_S may
+    have ended before it was ever read. The delay of such a process is not seen.
     """
 
     def __init__(self, pool: Iterable[int], measured: Iterable[int], helpers: Iterable[int] = ()) -> None:
@@ -108,8 +110,9 @@ class HostLoadMeter:
         self._measured = set(measured)
         self._helpers = {os.getpid(), *helpers}
         self._cpu_s: dict[int, float] = {}  # by pid, as last read
-        self._delay_ns: dict[int, int] = {}  # by thread
-        self._demo_s = self._run_s = 0.0
+        self._delay_ns: dict[int, int] = {}  # by thread, as last read
+        self._demo_s = self._run_s = self._delay_s = 0.0
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._runner = threading.Thread(target=self._run, name="host load", daemon=True)
         self._error: Exception | None = None
@@ -130,8 +133,17 @@ class HostLoadMeter:
 
     def add(self, pid: int) -> None:
         """Adds a measured process, from its start."""
-        self._cpu_s[pid] = 0.0
-        self._measured.add(pid)
+        with self._lock:
+            self._cpu_s[pid] = 0.0
+            self._measured.add(pid)
+
+    def end(self, pid: int, cpu_s: float) -> None:
+        """Takes in a measured process that has ended. cpu_s: its CPU time on the pool and its children's (wait4(2))."""
+        with self._lock:
+            self._measured.discard(pid)
+            more_s = max(0.0, cpu_s - self._cpu_s.pop(pid, 0.0))
+            self._run_s += more_s
+            self._demo_s += more_s
 
     def _run(self) -> None:
         try:
@@ -142,34 +154,45 @@ class HostLoadMeter:
             self._error = error
 
     def _read(self) -> Reading:
-        measured = set(self._measured)
-        for pid in measured | self._helpers:
-            self._take_cpu_time(pid, pid in measured)
-        for pid in measured:
-            self._take_delays(pid)
-        at_s, busy_s = time.monotonic(), sum(busy_seconds(self._pool).values())
-        return Reading(at_s, busy_s, self._demo_s, self._run_s, sum(self._delay_ns.values()) / 1e9)
+        with self._lock:
+            for pid in self._measured:
+                self._take_cpu_time(pid, tree(pid), measured=True)
+                self._take_delays(pid)
+            for pid in self._helpers - self._measured:
+                self._take_cpu_time(pid, [pid], measured=False)
+            at_s, busy_s = time.monotonic(), sum(busy_seconds(self._pool).values())
+            return Reading(at_s, busy_s, self._demo_s, self._run_s, self._delay_s)
 
-    def _take_cpu_time(self, pid: int, measured: bool) -> None:
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            return  # it has ended: its CPU time up to the last reading is counted
-        now_s = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-        more_s = now_s - self._cpu_s.get(pid, now_s)
-        self._cpu_s[pid] = now_s
+    def _take_cpu_time(self, pid: int, processes: Sequence[int], *, measured: bool) -> None:
+        """Takes in the CPU time of a process: of all these, which begin with itself, and of their ended children."""
+        ticks = last_cpu = 0
+        for one in processes:
+            try:
+                stat = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                if one == pid:
+                    return  # it has ended: its CPU time up to the last reading is counted
+                continue  # its parent has waited for it, but was read before
+            ticks += sum(map(int, stat[11:15] if measured else stat[11:13]))
+            if one == pid:
+                last_cpu = int(stat[36])
+        now_s = ticks / os.sysconf("SC_CLK_TCK")
+        more_s = max(0.0, now_s - self._cpu_s.get(pid, now_s))
+        self._cpu_s[pid] = max(now_s, self._cpu_s.get(pid, 0.0))
         if measured:
             self._run_s += more_s
-        if int(stat[36]) in self._pool:
+        if last_cpu in self._pool:
             self._demo_s += more_s
 
     def _take_delays(self, pid: int) -> None:
-        for thread in thread_ids(pid):
+        for thread in tree_threads(pid):
             try:
-                text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+                text = Path(f"/proc/{thread}/task/{thread}/schedstat").read_text()
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended since it was listed: its delay up to the last reading is counted
-            self._delay_ns[thread] = int(text.split()[1])
+            now_ns, before_ns = int(text.split()[1]), self._delay_ns.get(thread, 0)
+            self._delay_s += (now_ns - before_ns if now_ns >= before_ns else now_ns) / 1e9  # else: another thread
+            self._delay_ns[thread] = now_ns
 
 
 def busy_seconds(cpus: Iterable[int]) -> Mapping[int, float]:

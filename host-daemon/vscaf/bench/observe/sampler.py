@@ -12,7 +12,7 @@ from types import TracebackType
 from vscaf.lab.processes import vcpu_threads
 
 INTERVAL_S = 0.02
-RESCAN_S = 0.25  # how often new vCPU threads are looked for
+RESCAN_S = 0.25  # how often new threads are looked for; for so long after a process was added: each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Sample:
 class _Thread:
     """The open /proc files of one thread."""
 
-    def __init__(self, domain: str, pid: int, vcpu: int, thread: int) -> None:
+    def __init__(self, domain: str, vcpu: int, thread: int) -> None:
         self.domain, self.vcpu, self.thread = domain, vcpu, thread
-        self.stat = os.open(f"/proc/{pid}/task/{thread}/stat", os.O_RDONLY)
+        self.stat = os.open(f"/proc/{thread}/task/{thread}/stat", os.O_RDONLY)
         try:
-            self.schedstat = os.open(f"/proc/{pid}/task/{thread}/schedstat", os.O_RDONLY)
+            self.schedstat = os.open(f"/proc/{thread}/task/{thread}/schedstat", os.O_RDONLY)
         except OSError:
             os.close(self.stat)
             raise
@@ -72,7 +72,8 @@ class Sampler:
         threads_of: Callable[[int], Mapping[int, int]] = vcpu_threads,
     ) -> None:
         self._threads_of = threads_of
-        self._domains = dict(domains)
+        self._domains = {pid: domain for domain, pid in domains.items()}
+        self._often_until_s = 0.0
         self._interval_s = interval_s
         self._on_round = on_round
         self._threads: dict[int, _Thread] = {}
@@ -96,15 +97,20 @@ class Sampler:
             raise self._error
 
     def add(self, domain: str, pid: int) -> None:
-        """Adds a process to sample from now on."""
-        self._domains[domain] = pid
+        """Adds a process to sample from now on. A domain may have several, also at the same time."""
+        self._domains[pid] = domain
+        self._often_until_s = time.monotonic() + RESCAN_S
+
+    def remove(self, pid: int) -> None:
+        """Forgets a process that has ended."""
+        self._domains.pop(pid, None)
 
     def _scan(self) -> None:
-        for domain, pid in list(self._domains.items()):
+        for pid, domain in list(self._domains.items()):
             for vcpu, thread in self._threads_of(pid).items():
                 if thread not in self._threads:
                     try:
-                        self._threads[thread] = _Thread(domain, pid, vcpu, thread)
+                        self._threads[thread] = _Thread(domain, vcpu, thread)
                     except (FileNotFoundError, ProcessLookupError):
                         continue  # it has ended since the scan
 
@@ -123,9 +129,10 @@ class Sampler:
         next_scan_s = next_round_s = time.monotonic()
         try:
             while not self._stop.is_set():
-                if time.monotonic() >= next_scan_s:
+                now_s = time.monotonic()
+                if now_s >= next_scan_s or now_s < self._often_until_s:
                     self._scan()
-                    next_scan_s += RESCAN_S
+                    next_scan_s = now_s + RESCAN_S
                 taken = self._round()
                 self.samples += taken
                 if self._on_round is not None:

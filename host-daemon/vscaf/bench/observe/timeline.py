@@ -21,7 +21,12 @@ class Track:
 
 
 def track(samples: Sequence[Sample], bin_s: float) -> Track:
-    """Bins the CPU time that each vCPU thread used between two samples, on the pCPU where it last ran."""
+    """Bins the CPU time that each thread used between two samples, on the pCPU where it last ran.
+
+    Programs may be too short to be sampled, so there may be no samples: then there are no shares.
+    """
+    if not samples:
+        return Track(0.0, bin_s, {})
     start_s = min(sample.monotonic_s for sample in samples)
     bins = int((max(sample.monotonic_s for sample in samples) - start_s) / bin_s) + 1
     domains = sorted({sample.domain for sample in samples})
@@ -31,6 +36,8 @@ def track(samples: Sequence[Sample], bin_s: float) -> Track:
         by_thread[sample.thread].append(sample)
     for rows in by_thread.values():
         for before, after in itertools.pairwise(rows):
+            if after.domain != before.domain or after.run_ns < before.run_ns:
+                continue  # another thread with the number of one that has ended
             middle_s = (before.monotonic_s + after.monotonic_s) / 2 - start_s
             used[after.last_cpu][after.domain][int(middle_s / bin_s)] += (after.run_ns - before.run_ns) / 1e9 / bin_s
     return Track(start_s, bin_s, {pcpu: used[pcpu] for pcpu in sorted(used)})

@@ -70,10 +70,16 @@ class Watch:
         self._stack.__exit__(kind, error, trace)
 
     def add(self, name: str, pid: int) -> None:
-        """Adds a measured process, from its start."""
+        """Adds a measured process, from its start. A name may have several."""
         assert self._load is not None, "watch first"
         self._sampler.add(name, pid)
         self._load.add(pid)
+
+    def end(self, pid: int, cpu_s: float) -> None:
+        """Takes in a process that was added and has ended. cpu_s: its CPU time and its children's (wait4(2))."""
+        assert self._load is not None, "watch first"
+        self._sampler.remove(pid)
+        self._load.end(pid, cpu_s)
 
     def watched(self) -> Watched:
         """The data of the watch."""

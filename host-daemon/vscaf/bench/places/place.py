@@ -60,6 +60,17 @@ class Arranged(Protocol):
         """How often a daemon has changed allocations so far; 0 without one."""
 
 
+@dataclass(slots=True)
+class WithoutDaemon:
+    """Members that no daemon manages."""
+
+    launcher: str = ""
+    helpers: Sequence[int] = ()
+
+    def transitions(self) -> int:
+        return 0
+
+
 class Place(Protocol):
     """Members that share a pool. They have the workloads' files."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from vscaf.bench.workloads.commands import commands, progress_patterns
@@ -42,7 +42,7 @@ def gather(sources: Sources, cache: Path, print_line: Callable[[str], None]) -> 
     return found
 
 
-def known(name: str, workloads: dict[str, Workload]) -> str:
+def known(name: str, workloads: Mapping[str, Workload]) -> str:
     """The name. Raises UsageError, with the names that exist, if there is no workload of it."""
     if name not in workloads:
         raise UsageError(f"there is no workload {name}: there are {', '.join(sorted(workloads))}")

@@ -33,6 +33,15 @@ class Workload:
     environment: Mapping[str, str] = field(default_factory=dict)
     progress: re.Pattern[str] | None = None
 
+    def copy_files(self, directory: Path) -> None:
+        """Copies its files into a directory, except those that are there already."""
+        for name, file in self.files.items():
+            target = directory / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                target.write_bytes(file.read_bytes())
+                target.chmod(file.stat().st_mode & 0o777)
+
     def verified(self, status: int, output: str) -> bool:
         """Whether one execution was right: exit status 0 and, for NPB, "Verification = SUCCESSFUL" and no other."""
         if status != 0:

@@ -1,0 +1,237 @@
+"""Libvirt domains whose guests share a pool: how a place with guests arranges them, whoever started them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import libvirt
+
+from vscaf.bench.observe.watch import Watch
+from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
+from vscaf.bench.places.place import Arranged, Ended, PlaceError, Started, WithoutDaemon
+from vscaf.errors import VscafError
+from vscaf.hypervisor.libvirt.calls import Call
+from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
+from vscaf.hypervisor.libvirt.pinning import set_pins
+from vscaf.lab.daemon import DaemonProcess, Site
+
+SETTING_DEADLINE_S = 120.0
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+QUOTA = ("vcpu_period", "vcpu_quota")
+
+
+class Member(Protocol):
+    """A running guest."""
+
+    name: str
+    vcpus: Sequence[int]
+    """The numbers of its vCPUs in libvirt."""
+    cpus: Sequence[int]
+    """The numbers of the CPUs in the guest that may be online."""
+    directory: str
+    """The directory of the workloads' files in the guest."""
+
+    @property
+    def domain(self) -> Any:
+        """The virDomain."""
+
+    @property
+    def qemu_pid(self) -> int:
+        """The pid of its QEMU."""
+
+    def start(self, command: str) -> Started:
+        """Starts a shell command in the guest. Raises PlaceError if the guest is gone."""
+
+
+@dataclass
+class Managed:
+    """Members that a daemon manages."""
+
+    daemon: DaemonProcess
+    launcher: str = "vscaf-run "
+    helpers: Sequence[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.helpers = (self.daemon.pid,)
+
+    def transitions(self) -> int:
+        return int(self.daemon.status()["transitions"])
+
+
+class DomainsPlace:
+    """A place whose members are guests of one libvirt. site: that libvirt, and where daemons keep their files.
+
+    helpers: pids of processes that serve the guests. settings: further top-level keys of the daemons' configuration.
+    """
+
+    def __init__(
+        self,
+        guests: Sequence[Member],
+        pool: Sequence[int],
+        site: Site,
+        description: str,
+        *,
+        helpers: Sequence[int] = (),
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._guests = guests
+        self._pool = pool
+        self._site = site
+        self._helpers = helpers
+        self._settings = settings
+        self._daemons = 0
+        self.members: Sequence[str] = [guest.name for guest in guests]
+        self.cpus = len(pool)
+        self.description = description
+
+    def start(self, member: str, command: str, environment: Mapping[str, str]) -> Started:
+        guest = self._guests[self.members.index(member)]
+        return guest.start(shell_lines(guest.directory, command, environment))
+
+    @contextmanager
+    def arrange(self, arrangement: str, allocations: Sequence[int]) -> Iterator[Arranged]:
+        settings = [
+            setting(arrangement, self._pool, len(guest.vcpus), allocations, number)
+            for number, guest in enumerate(self._guests)
+        ]
+        wanted = [one for one in settings if one is not None]
+        if len(wanted) == len(settings):
+            try:
+                for guest, one in zip(self._guests, wanted, strict=True):
+                    apply(guest, one)
+                yield WithoutDaemon()
+            finally:
+                self.neutral()
+            return
+        self._daemons += 1
+        daemon = DaemonProcess(
+            self._site,
+            ",".join(map(str, self._pool)),
+            {guest.name: {} for guest in self._guests},
+            policy=arrangement,
+            settings=self._settings,
+            name=f"{arrangement}-{self._daemons}",
+        )
+        with daemon:
+            yield Managed(daemon)
+
+    def neutral(self) -> None:
+        """All members float over the pool with all their CPUs. Raises PlaceError after trying each."""
+        failed: list[str] = []
+        for guest in self._guests:
+            one = setting("unmanaged", self._pool, len(guest.vcpus), (), 0)
+            assert one is not None, "unmanaged is a baseline"
+            try:
+                apply(guest, one)
+            except VscafError as error:
+                failed.append(str(error))
+        if failed:
+            raise PlaceError("; ".join(failed))
+
+    def watch(self, helpers: Sequence[int]) -> Watch:
+        return Watch(self._pool, {guest.name: guest.qemu_pid for guest in self._guests}, [*self._helpers, *helpers])
+
+
+def shell_lines(directory: str, command: str, environment: Mapping[str, str]) -> str:
+    """A shell script that runs a command in a directory, with variables added to the environment."""
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
+    return "\n".join([f"cd {shlex.quote(directory)} || exit 126", *exports, command])
+
+
+def run(guest: Member, command: str, deadline_s: float = SETTING_DEADLINE_S) -> Ended:
+    """The end of a shell command in a guest. Raises PlaceError also if it takes too long."""
+    started = guest.start(command)
+    try:
+        return started.wait(deadline_s)
+    except TimeoutError as error:
+        started.kill()
+        raise PlaceError(f"guest {guest.name}: {error}") from None
+
+
+def apply(guest: Member, wanted: Setting) -> None:
+    """Sets a guest's pins, quota and online CPUs. Raises PlaceError."""
+    pin(guest, dict(zip(guest.vcpus, wanted.pins, strict=True)))
+    now = quota(guest)
+    if now is None and wanted.quota_us is not None:
+        raise PlaceError(f"guest {guest.name}: its hypervisor has no CPU quota: leave out the arrangement quota")
+    if now is not None and (wanted.quota_us is not None or now.get("vcpu_quota", -1) != -1):
+        set_quota(guest, {"vcpu_period": QUOTA_PERIOD_US, "vcpu_quota": wanted.quota_us or -1})
+    switch(guest, guest.cpus[: wanted.online])
+
+
+def pin(guest: Member, pins: Mapping[int, frozenset[int]]) -> None:
+    """Pins vCPUs. HypervisorError if a vCPU would have no online pCPU, PlaceError if libvirt refuses."""
+    with _told(guest, "pin its vCPUs"):
+        set_pins(guest.domain, Call("pin"), pins, lambda domain, vcpu, mask: domain.pinVcpu(vcpu, mask))
+
+
+def quota(guest: Member) -> dict[str, int] | None:
+    """The quota of a domain's vCPUs, as libvirt's scheduler parameters; None if its hypervisor has none."""
+    with _told(guest, "read its quota"):
+        try:
+            found = guest.domain.schedulerParametersFlags(LIVE)
+        except libvirt.libvirtError as error:
+            refusals = NOT_SUPPORTED | {libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG}
+            if error.get_error_code() in refusals and guest.domain.isActive():
+                return None
+            raise
+    return {name: int(found[name]) for name in QUOTA} if set(QUOTA) <= found.keys() else None
+
+
+def set_quota(guest: Member, wanted: Mapping[str, int]) -> None:
+    """Sets the quota of a domain's vCPUs, as `quota` returns it. Raises PlaceError."""
+    with _told(guest, "set its quota"):
+        guest.domain.setSchedulerParametersFlags(dict(wanted), LIVE)
+
+
+def switch(guest: Member, online: Collection[int]) -> None:
+    """Puts the guest's CPUs on- and offline, so that of `cpus` exactly these are online. Raises PlaceError."""
+    lines = switch_lines(guest.cpus, online)
+    if not lines:
+        return
+    done = run(guest, lines)
+    if done.status != 0:
+        raise PlaceError(
+            f"guest {guest.name}: its CPUs could not be switched: commands there must run as root: {done.output[-300:]}"
+        )
+
+
+def switch_lines(cpus: Collection[int], online: Collection[int]) -> str:
+    """A shell script that switches a guest's CPUs, if they are not already as wanted. CPU 0 stays online."""
+    return "\n".join(
+        f"f=/sys/devices/system/cpu/cpu{cpu}/online; [ $(cat $f) = {int(cpu in online)} ] || "
+        f"echo {int(cpu in online)} > $f || exit 1"
+        for cpu in cpus
+        if cpu != 0
+    )
+
+
+@contextmanager
+def _told(guest: Member, what: str) -> Iterator[None]:
+    """Turns an error of libvirt into a PlaceError that says what was to be done."""
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        raise PlaceError(f"guest {guest.name}: libvirt could not {what}: {reason(error)}") from error
+
+
+def reason(error: libvirt.libvirtError) -> str:
+    """What an error of libvirt means and what to do, by its code; else libvirt's own text."""
+    advice = _ADVICE.get(error.get_error_code())
+    return str(error) if advice is None else f"{advice} ({error})"
+
+
+_NOT_PERMITTED = "not permitted: run this as root, or in the group libvirt"
+_ADVICE = {
+    libvirt.VIR_ERR_NO_DOMAIN: "there is no such domain: see `virsh list --all`",
+    libvirt.VIR_ERR_OPERATION_INVALID: "the domain does not run: start it",
+    libvirt.VIR_ERR_OPERATION_DENIED: _NOT_PERMITTED,
+    libvirt.VIR_ERR_ACCESS_DENIED: _NOT_PERMITTED,
+    libvirt.VIR_ERR_AUTH_FAILED: _NOT_PERMITTED,
+    libvirt.VIR_ERR_AUTH_CANCELLED: _NOT_PERMITTED,
+    libvirt.VIR_ERR_AUTH_UNAVAILABLE: _NOT_PERMITTED,
+}
