@@ -22,7 +22,7 @@ from vscaf.bench.options import RunOptions
 from vscaf.bench.places.options import PlaceOptions
 from vscaf.bench.workloads.options import Sources
 
-from vscaf_bench.report import Report, Result
+from .report import Report, Result
 
 BARS = {"unmanaged": ("at least 1.9", "high at least 0.95"), "static": ("at least 0.98", "high at least 0.93")}
 FULL = RunOptions(
