@@ -27,7 +27,7 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd fuzz chaos check demo \
-    demo-standalone bench bench-agent bench-daemon bench-libgomp bench-parking bench-policies clean
+    demo-standalone bench bench-agent bench-daemon bench-libgomp bench-pairs bench-parking bench-policies clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -101,7 +101,7 @@ demo: image ## let two guests share two CPUs: a table, build/demo/report.json, b
 demo-standalone: programs venv ## let two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp bench-parking bench-agent bench-daemon bench-policies ## run all benchmarks
+bench: bench-libgomp bench-parking bench-agent bench-daemon bench-policies bench-pairs ## run all benchmarks
 
 bench-agent: programs venv ## measure the cost and the speed of the guest agent; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
@@ -111,6 +111,9 @@ bench-daemon: image ## measure how fast the daemon decides and separates real gu
 
 bench-libgomp: programs venv ## measure the cost of the shim and how well it learns; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.libgomp --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
+
+bench-pairs: image ## measure pairs of NPB programs in guests, and without, under vscaf and two baselines (root); ARGS=--quick
+	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.pairs --output $(BUILD)/bench $(ARGS)
 
 bench-parking: image ## measure the cost of parking and offlining vCPUs in a real guest (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.parking --output $(BUILD)/bench $(ARGS)

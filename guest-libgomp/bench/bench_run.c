@@ -3,10 +3,11 @@
  *     bench-run [--team N] [--limit N] [--learn] [--resize HZ,FROM,TO] [--leaks] [--looks N] [--sections N]
  *               [--estimate-after SECONDS] COMMAND...
  *
- * On its standard error, at the end, one line of JSON: wall and CPU time, how long the page had each team size, what the
- * page said after so many seconds and at the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it ran, looked at
- * ten times a second, but only when --sections more of them have ended since the last look. After --looks of these the
- * command is sent SIGTERM. The exit status is the command's.
+ * On its standard error, at the end, one line of JSON: wall and CPU time, how long the page had each team size, how
+ * often it got one and how many of these changes the command's sections followed, what the page said after so many
+ * seconds and at the end; with --leaks, by how much the command's threads, descriptors and memory (KiB) grew while it
+ * ran, looked at ten times a second, but only when --sections more of them have ended since the last look. After --looks
+ * of these the command is sent SIGTERM. The exit status is the command's.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -131,7 +132,7 @@ int main(int argc, char **argv)
     bool early_taken = false;
     int status = 0;
     struct leaks leaks = {0};
-    unsigned resizes = 0, size = team;
+    unsigned resizes = 0, followed = 0, size = team, size_followed = team;
     double seconds_at[32] = {0.0}, since = began;
     double next_look = began + 0.1;
     struct timespec pause = {.tv_nsec = hertz > 50.0 ? (long)(0.5e9 / hertz) : 10000000};
@@ -159,6 +160,11 @@ int main(int argc, char **argv)
             if (next_resize < now)
                 next_resize = now; /* this process was not run for a while: no use in hurrying */
             resizes++;
+            /* Of the changes while one section runs, at most one is followed. */
+            if (size != size_followed && agent.pages[0]->team_last == size) {
+                size_followed = size;
+                followed++;
+            }
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
@@ -187,10 +193,10 @@ int main(int argc, char **argv)
     for (unsigned i = 1; i < sizeof seconds_at / sizeof seconds_at[0]; i++)
         if (seconds_at[i] > 0.0)
             fprintf(stderr, ", \"%u\": %.6f", i, seconds_at[i]);
-    fprintf(stderr, "}, \"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"resizes\": %u, \"looks\": %zu, \"leaks\": %s, "
+    fprintf(stderr, "}, \"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"resizes\": %u, \"followed\": %u, \"looks\": %zu, \"leaks\": %s, "
             "\"early\": %s, \"end\": %s}\n", ended - began,
             (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
                 + 1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec),
-            resizes, looks, grown, early, late);
+            resizes, followed, looks, grown, early, late);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -33,9 +33,13 @@ STEPS = {
     "mg": {"S": 4, "W": 4},
     "is": {"S": 12, "W": 12},
     "ft": {"S": 7, "W": 7},
-    "ssor": {"S": 50, "W": 50},
-    "ssor-pipeline": {"S": 50, "W": 50},
-    "tasks": {"S": 40, "W": 40},
+    "bt": {"S": 60, "W": 200},
+    "sp": {"S": 100, "W": 400},
+    "lu": {"S": 50, "W": 300},
+    "lu-hp": {"S": 50, "W": 300},
+    "uts-geometric": {"S": 40, "W": 40},
+    "uts-binomial": {"S": 40, "W": 40},
+    "barrier": {"S": 20, "W": 50},
 }
 
 
@@ -57,15 +61,14 @@ def block(output: str) -> dict[str, str]:
     fields = dict(re.findall(r"^ ([A-Z][\w/ ]*?) *= +(.*?) *$", output, re.MULTILINE))
     missing = [field for field in FIELDS if field not in fields]
     assert not missing, f"no {missing} in the output block:\n{output}"
-    assert re.search(r"^ (EP|CG|MG|IS|FT|SSOR|TASKS) Benchmark Completed\.$", output, re.MULTILINE), output
+    name = r"^ (EP|CG|MG|IS|FT|BT|SP|LU|UTS|BARRIER) Benchmark Completed\.$"
+    assert re.search(name, output, re.MULTILINE), output
     return fields
 
 
 def result_lines(output: str) -> list[str]:
     """The lines whose figures depend on the computation, not on the clock."""
-    lines = re.findall(
-        r"^ (?:Sums|Zeta is|L2 Norm is|Residual is|Error is|No\. Gaussian).*$|^ +\d+ +\S+.*$", output, re.MULTILINE
-    )
+    lines = re.findall(r"^ (?:Sums|Zeta is|L2 Norm is|Error is|No\. Gaussian).*$|^ +\d+ +\S+.*$", output, re.MULTILINE)
     assert lines, f"no figures in:\n{output}"
     return lines
 

@@ -142,7 +142,8 @@ static void like_irregular(double progress)
     }
 }
 
-static void like_ssor(double progress)
+/* A sweep by wavefronts, with a short section for each. */
+static void like_wavefronts(double progress)
 {
     (void)progress;
     for (int i = 0; i < 300; i++)
@@ -186,9 +187,9 @@ static const struct program {
     double seconds;
     bool since_change; /* the truth is that of the last part alone */
 } programs[] = {
-    {"cg", like_cg, 5.0, false},   {"mg", like_mg, 5.0, false},         {"ft", like_ft, 5.0, false},
-    {"ssor", like_ssor, 5.0, false}, {"phases", like_phases, 20.0, true}, {"irregular", like_irregular, 5.0, false}, {"amdahl", like_amdahl, 5.0, false},
-    {"crowd", like_crowd, 8.0, true},
+    {"cg", like_cg, 5.0, false}, {"mg", like_mg, 5.0, false}, {"ft", like_ft, 5.0, false},
+    {"wavefronts", like_wavefronts, 5.0, false}, {"phases", like_phases, 20.0, true},
+    {"irregular", like_irregular, 5.0, false}, {"amdahl", like_amdahl, 5.0, false}, {"crowd", like_crowd, 8.0, true},
 };
 
 int main(int argc, char **argv)

@@ -1,18 +1,20 @@
-"""`vscaf bench`: only the command line; the work is in `pairs`, which is imported when the command runs."""
+"""`vscaf bench`: only the command lines; the work is in `measure`, which is imported when a command runs."""
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
+from vscaf.bench.options import RunOptions, run_options
+from vscaf.bench.workloads.options import Sources, names, workload_options
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line
 
-DEFAULT_ARRANGEMENTS = "unmanaged,static,max-speedup-fitted"
-DEFAULT_WITHOUT_GUESTS = "unmanaged,static,max-speedup"  # the stand-alone agent's default policy
+WITH_STATIC = "unmanaged,static,max-speedup-fitted; with --no-vm max-speedup"
+WITHOUT_STATIC = "unmanaged,max-speedup-fitted; with --no-vm max-speedup"
 
 
 @click.group(short_help="Measure what vscaf is worth on this machine.")
@@ -20,136 +22,70 @@ def bench() -> None:
     """Measure what vscaf is worth on this machine: parallel programs in guests that share its CPUs.
 
     Each run is kept in OUTPUT/samples.jsonl as soon as it ends. An interrupted bench goes on from there.
+
+    Exit status of all commands: 0: done. 1: a verification failed, or a run could not be made. 2: an argument is wrong.
     """
-
-
-def _names(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def _ssh(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    targets = {}
-    for text in texts:
-        domain, equals, target = text.partition("=")
-        if not (domain and equals and target):
-            raise click.BadParameter(f"{text}: write it as DOMAIN=USER@HOST")
-        targets[domain] = target
-    return targets
 
 
 @bench.command(short_help="Pairs of programs, each in its own guest.")
-@click.option(
-    "--workloads",
-    "shipped",
-    default="cg.W,mg.W,ep.S,lu.S",
-    show_default=True,
-    callback=_names,
-    help="Shipped workloads.",
-)
-@click.option("--pairs", "chosen", default="", callback=_names, metavar="A+B,...", help="Pairs. Default: all.")
-@click.option(
-    "--arrangements",
-    default="",
-    show_default=f"{DEFAULT_ARRANGEMENTS}; with --no-vm {DEFAULT_WITHOUT_GUESTS}",
-    callback=_names,
-    help="Baselines (unmanaged, pinned, static, quota) and policies of vscaf.",
-)
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Every run is made so often.")
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0.1),
-    default=10.0,
-    show_default=True,
-    help="How long the programs compute together.",
-)
-@click.option(
-    "--delay",
-    "delay_s",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    show_default=True,
-    help="Seconds after which the second program starts.",
-)
-@click.option("--quick", is_flag=True, help="One round of 3 seconds of two pairs: a preview, not a measurement.")
-@click.option("--no-vm", is_flag=True, help="No guests: programs on this machine itself. Needs no root.")
-@click.option(
-    "--existing",
-    default="",
-    callback=_names,
-    metavar="DOMAIN,DOMAIN",
-    help="Your own running guests. Their pins, quota and online CPUs are put back at the end.",
-)
-@click.option("--uri", default="qemu:///system", show_default=True, help="With --existing: their libvirt.")
-@click.option(
-    "--ssh",
-    multiple=True,
-    callback=_ssh,
-    metavar="DOMAIN=USER@HOST",
-    help="With --existing: how to reach a guest. Default: through its QEMU guest agent.",
-)
-@click.option(
-    "--pool",
-    metavar="CPUS",
-    help="With --existing: the pCPUs that the guests share. Default: those where their vCPUs may run.",
-)
-@click.option(
-    "--image",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=lambda: os.environ.get("VSCAF_IMAGE", "build/image/current"),
-    help="The guests' image. Default: VSCAF_IMAGE, else build/image/current.",
-)
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("build/bench/pairs"),
-    show_default=True,
-    help="Directory for samples, report and logs.",
-)
-@click.option("--restart", is_flag=True, help="Begin again: samples of an interrupted bench are removed.")
-def pairs(
-    *,
-    shipped: tuple[str, ...],
-    chosen: tuple[str, ...],
-    arrangements: tuple[str, ...],
-    rounds: int,
-    seconds: float,
-    delay_s: float,
-    quick: bool,
-    no_vm: bool,
-    existing: tuple[str, ...],
-    uri: str,
-    ssh: dict[str, str],
-    pool: str | None,
-    image: Path,
-    output: Path,
-    restart: bool,
+@workload_options
+@click.option("--pairs", "chosen", default="", callback=names, metavar="A+B,...", help="Pairs. Default: all.")
+@run_options("pairs", WITH_STATIC)
+def pairs(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
+    """Run pairs of programs, each in its own guest, in each arrangement, after each program alone."""
+    _together(sources, chosen, 2, options)
+
+
+@bench.command(short_help="Three programs at once, each in its own guest.")
+@workload_options
+@click.option("--groups", "chosen", default="", callback=names, metavar="A+B+C,...", help="Groups. Default: all.")
+@run_options("triple", WITHOUT_STATIC)
+def triple(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
+    """Run three programs at once, each in its own guest."""
+    _together(sources, chosen, 3, options)
+
+
+@bench.command(short_help="Pairs under all splits of the CPUs.")
+@workload_options
+@click.option("--pairs", "chosen", default="", callback=names, metavar="A+B,...", help="Pairs. Default: all.")
+@run_options("oracle", WITH_STATIC)
+def oracle(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
+    """Run pairs under every split of the CPUs by hand, and under vscaf: how far is vscaf from the best split?"""
+    _together(sources, chosen, 2, options, every_split=True)
+
+
+@bench.command(short_help="Each program alone, with and without vscaf.")
+@workload_options
+@run_options("overhead", WITHOUT_STATIC)
+def overhead(sources: Sources, options: RunOptions) -> None:
+    """Run each program alone in a guest, plain and under vscaf: what does vscaf cost where it cannot help?"""
+    from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
+
+    _exit_with(lambda: measure.run(designs.alone(no_vm=options.place.no_vm), sources, options), options.output)
+
+
+@bench.command(short_help="Write the report of a bench again.")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+def report(directory: Path) -> None:
+    """Write the report of a bench again from DIRECTORY/samples.jsonl, and print it. The bench may still run."""
+    from vscaf.bench.report.files import write_again  # noqa: PLC0415  (its imports are slow)
+
+    _exit_with(lambda: write_again(directory), directory)
+
+
+def _together(
+    sources: Sources, chosen: tuple[str, ...], size: int, options: RunOptions, *, every_split: bool = False
 ) -> None:
-    """Run pairs of programs, each in its own guest, in each arrangement, after each program alone.
+    from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
 
-    Exit status: 0: done. 1: a verification failed, or a run could not be made. 2: an argument is wrong.
-    """
-    from vscaf.bench import pairs as measure  # noqa: PLC0415  (its imports are slow)
-    from vscaf.bench.places.choice import PlaceOptions  # noqa: PLC0415
+    design = designs.together(chosen, size, no_vm=options.place.no_vm, every_split=every_split)
+    _exit_with(lambda: measure.run(design, sources, options), options.output)
 
+
+def _exit_with(run: Callable[[], int], output: Path) -> None:
+    """Ends the command with the status that *run* returns, or after an error with 2 or 1."""
     try:
-        sys.exit(
-            measure.run(
-                measure.Arguments(
-                    workloads=shipped,
-                    pairs=chosen,
-                    arrangements=arrangements
-                    or tuple((DEFAULT_WITHOUT_GUESTS if no_vm else DEFAULT_ARRANGEMENTS).split(",")),
-                    rounds=1 if quick else rounds,
-                    seconds=3.0 if quick else seconds,
-                    delay_s=delay_s,
-                    quick=quick,
-                    image=image,
-                    output=output,
-                    restart=restart,
-                    place=PlaceOptions(no_vm, existing, uri, ssh, pool),
-                )
-            )
-        )
+        sys.exit(run())
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -88,7 +88,14 @@ def _once(place: Place, member: Member) -> Execution:
     end_s = time.monotonic()
     if ended.status == 127:
         raise PlaceError(f"{member.name}: `{member.command}` cannot be run there: {ended.output[-300:]}")
-    return Execution(start_s, end_s, member.workload.verified(ended.status, ended.output), ended.status)
+    verified = member.workload.verified(ended.status, ended.output)
+    marks = member.workload.marks(start_s, ended.pieces)
+    if verified and len(marks) == 1:
+        raise PlaceError(
+            f"{member.workload.name}: no line of its output shows progress by --progress; it last printed: "
+            f"{ended.output[-300:]}"
+        )
+    return Execution(start_s, end_s, verified, ended.status, marks)
 
 
 def _wait(member: Member, started: Started) -> Ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -12,6 +13,15 @@ from vscaf.bench.samples import ALONE, RunKey, Sample, counted
 from vscaf.bench.speed import alone_rate, rate, speedups
 
 EVEN = 0.05  # a ratio within 1 +- EVEN is neither a win nor a loss
+
+
+class Verdict(StrEnum):
+    """What a ratio to a baseline says. It is a win or a loss if its whole 95% interval is above 1 + EVEN or below
+    1 - EVEN."""
+
+    WIN = "win"
+    EVEN = "even"
+    LOSS = "loss"
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -24,17 +34,20 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class WorkloadFigures(msgspec.Struct, frozen=True):
-    """One workload alone. seconds: of one execution on one thread. speedup: on all CPUs, relative to one thread."""
+    """One workload alone. seconds: of one execution on one thread. speedup: on all CPUs, relative to one thread; None
+    if that was not measured yet. only_disturbed: whether a figure is from disturbed runs, as there are no others."""
 
     name: str
     seconds: Figure
-    speedup: Figure
+    speedup: Figure | None
+    verified: bool
+    only_disturbed: bool
 
 
 class ArrangementFigures(msgspec.Struct, frozen=True):
     """A group of workloads in one arrangement. speedups: of each program while all compute, relative to itself alone on
-    one thread. total: their sum. disturbed: runs whose figures do not count. ratios: to each baseline, from runs of the
-    same round."""
+    one thread. total: their sum. ratios: to each baseline, from undisturbed runs of the same round. disturbed: runs
+    whose figures do not count. only_disturbed: whether there are no other runs; then the speedups are from those."""
 
     arrangement: str
     allocations: tuple[int, ...]
@@ -43,6 +56,7 @@ class ArrangementFigures(msgspec.Struct, frozen=True):
     ratios: dict[str, Figure]
     verified: bool
     disturbed: int
+    only_disturbed: bool
 
 
 class GroupFigures(msgspec.Struct, frozen=True):
@@ -53,8 +67,8 @@ class GroupFigures(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """One arrangement relative to a baseline, over all groups. mean: the geometric mean of the groups' ratios. A group
-    is a win or a loss if its whole 95% interval is above 1 + EVEN or below 1 - EVEN."""
+    """One arrangement relative to a baseline, over all groups. mean: the geometric mean of the groups' ratios. If the
+    arrangement was measured with several allocations, those with the largest sum of speedups count."""
 
     arrangement: str
     baseline: str
@@ -65,11 +79,13 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """All figures of a bench."""
+    """All figures of a bench. left_out: groups without figures, because a workload of theirs was not measured alone
+    yet."""
 
     workloads: tuple[WorkloadFigures, ...]
     groups: tuple[GroupFigures, ...]
     comparisons: tuple[Comparison, ...]
+    left_out: tuple[tuple[str, ...], ...] = ()
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -81,14 +97,16 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     n = len(ordered)
     if n == 0:
         raise ValueError("there are no values for a median: run at least one repetition")
-    # P(X <= k) of Binomial(n, 1/2), summed from below until it passes 2.5%.
-    below, term, rank = 0.0, 0.5**n, 0
+    # The median is below value k, counted from 0, if at most k values are below the median: P(X <= k) of
+    # Binomial(n, 1/2). The interval begins at the last value for which that is at most 2.5%. The sums are integers,
+    # because 0.5**n is 0 for a large n.
+    rank, below, subsets, all_subsets = 0, 0, 1, 2**n
     for k in range(n):
-        below += term
-        if below > 0.025:
+        below += subsets
+        if 40 * below > all_subsets:
             break
-        rank = k + 1
-        term = term * (n - k) / (k + 1)
+        rank = k
+        subsets = subsets * (n - k) // (k + 1)
     return statistics.median(ordered), ordered[rank], ordered[n - 1 - rank]
 
 
@@ -97,44 +115,62 @@ def figure(values: Sequence[float]) -> Figure:
     return Figure(*median_interval(values), len(values))
 
 
+def verdict(ratio: Figure) -> Verdict:
+    """Whether a ratio to a baseline is a win, a loss, or neither."""
+    if ratio.low > 1 + EVEN:
+        return Verdict.WIN
+    return Verdict.LOSS if ratio.high < 1 - EVEN else Verdict.EVEN
+
+
 def figures(samples: Sequence[Sample], baselines: Sequence[str], *, steady: bool = True) -> Figures:
     """The figures of all samples so far. Disturbed runs do not count where there is another round.
 
-    baselines: arrangements to which the others are compared. ValueError if a workload was not measured alone.
+    baselines: arrangements to which the others are compared.
     """
     chosen = list(counted(samples))
-    alone = [sample for sample in chosen if sample.key.arrangement == ALONE]
+    names = sorted({one.key.workloads[0] for one in chosen if one.key.arrangement == ALONE and one.key.threads == 1})
+    measured = sorted({sample.key.workloads for sample in chosen if sample.key.arrangement != ALONE})
+    left_out = tuple(group for group in measured if not set(group) <= set(names))
     groups = tuple(
-        _group(group, chosen, samples, baselines, steady=steady)
-        for group in sorted({sample.key.workloads for sample in chosen if sample.key.arrangement != ALONE})
+        _group(group, chosen, samples, baselines, steady=steady) for group in measured if group not in left_out
     )
-    names = sorted({sample.key.workloads[0] for sample in alone})
-    workloads = tuple(_workload(alone, name, steady=steady) for name in names)
-    return Figures(workloads, groups, tuple(_comparisons(groups, baselines)))
+    workloads = tuple(_workload(chosen, samples, name, steady=steady) for name in names)
+    return Figures(workloads, groups, tuple(_comparisons(groups, baselines)), left_out)
+
+
+def all_verified(found: Figures) -> bool:
+    """Whether every execution of every program was right."""
+    together = (one.verified for group in found.groups for one in group.arrangements)
+    return all(together) and all(one.verified for one in found.workloads)
 
 
 def _undisturbed(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if not sample.disturbed] or list(samples)
 
 
-def _workload(alone: Sequence[Sample], name: str, *, steady: bool) -> WorkloadFigures:
-    mine = [sample for sample in alone if sample.key.workloads == (name,)]
+def _alone(samples: Sequence[Sample], name: str) -> list[Sample]:
+    return [one for one in samples if one.key.arrangement == ALONE and one.key.workloads == (name,)]
+
+
+def _workload(chosen: Sequence[Sample], samples: Sequence[Sample], name: str, *, steady: bool) -> WorkloadFigures:
+    mine = _alone(chosen, name)
     one = _undisturbed([sample for sample in mine if sample.key.threads == 1])
     every = _undisturbed([sample for sample in mine if sample.key.threads == 0])
     reference = alone_rate(one, name, 1, steady=steady)
     return WorkloadFigures(
         name,
         figure([1 / rate(sample, sample.programs[0], steady=False) for sample in one]),
-        figure([rate(sample, sample.programs[0], steady=steady) / reference for sample in every or one]),
+        figure([rate(sample, sample.programs[0], steady=steady) / reference for sample in every]) if every else None,
+        all(map(_verified, _alone(samples, name))),
+        one[0].disturbed or any(sample.disturbed for sample in every),
     )
 
 
 def _group(
     group: tuple[str, ...], chosen: Sequence[Sample], every: Sequence[Sample], baselines: Sequence[str], *, steady: bool
 ) -> GroupFigures:
-    alone = [sample for sample in chosen if sample.key.arrangement == ALONE and sample.key.threads == 1]
     references = [
-        alone_rate(_undisturbed([one for one in alone if one.key.workloads == (name,)]), name, 1, steady=steady)
+        alone_rate(_undisturbed([one for one in _alone(chosen, name) if one.key.threads == 1]), name, 1, steady=steady)
         for name in group
     ]
     mine = [sample for sample in chosen if sample.key.arrangement != ALONE and sample.key.workloads == group]
@@ -143,7 +179,11 @@ def _group(
     for kind in sorted({_kind(sample.key) for sample in mine}):
         rows = _undisturbed([sample for sample in mine if _kind(sample.key) == kind])
         parts[kind] = [speedups(sample, references, steady=steady) for sample in rows]
-        totals[kind] = {sample.key.round: sum(row) for sample, row in zip(rows, parts[kind], strict=True)}
+        totals[kind] = {
+            sample.key.round: sum(row)
+            for sample, row in zip(rows, parts[kind], strict=True)
+            if not sample.disturbed  # no ratio is from a disturbed run
+        }
     return GroupFigures(
         group,
         tuple(
@@ -151,12 +191,13 @@ def _group(
                 kind[0],
                 kind[1],
                 tuple(figure([row[place] for row in rows]) for place in range(len(group))),
-                figure(list(totals[kind].values())),
+                figure([sum(row) for row in rows]),
                 _ratios(kind, totals, baselines),
                 all(
                     _verified(sample) for sample in every if sample.key.workloads == group and _kind(sample.key) == kind
                 ),
                 sum(sample.disturbed for sample in mine if _kind(sample.key) == kind),
+                not totals[kind],
             )
             for kind, rows in parts.items()
         ),
@@ -197,16 +238,20 @@ def _comparisons(groups: Sequence[GroupFigures], baselines: Sequence[str]) -> li
     for arrangement in sorted({one.arrangement for group in groups for one in group.arrangements}):
         for baseline in baselines:
             ratios = {
-                group.workloads: one.ratios[baseline]
+                group.workloads: max(compared, key=lambda one: one.total.value).ratios[baseline]
                 for group in groups
-                for one in group.arrangements
-                if one.arrangement == arrangement and baseline in one.ratios
+                if (
+                    compared := [
+                        one for one in group.arrangements if one.arrangement == arrangement and baseline in one.ratios
+                    ]
+                )
             }
             if not ratios:
                 continue
-            wins = tuple(name for name, ratio in ratios.items() if ratio.low > 1 + EVEN)
-            losses = tuple(name for name, ratio in ratios.items() if ratio.high < 1 - EVEN)
-            even = tuple(name for name in ratios if name not in wins and name not in losses)
+            wins, even, losses = (
+                tuple(name for name, ratio in ratios.items() if verdict(ratio) is kind)
+                for kind in (Verdict.WIN, Verdict.EVEN, Verdict.LOSS)
+            )
             out.append(Comparison(arrangement, baseline, _geometric(list(ratios.values())), wins, even, losses))
     return out
 

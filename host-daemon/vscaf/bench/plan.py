@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from vscaf.bench.samples import ALONE, RunKey
 
 
-def all_pairs(workloads: Sequence[str]) -> list[tuple[str, str]]:
-    """All pairs of these workloads, each with itself too."""
-    return list(itertools.combinations_with_replacement(workloads, 2))
+def all_groups(workloads: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    """All groups of so many of these workloads, each with itself too."""
+    return list(itertools.combinations_with_replacement(workloads, size))
 
 
 def splits(cpus: int, members: int) -> list[tuple[int, ...]]:

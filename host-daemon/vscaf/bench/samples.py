@@ -35,12 +35,17 @@ class RunKey(msgspec.Struct, frozen=True, order=True):
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """One execution of a program. Times are CLOCK_MONOTONIC of the host, in seconds."""
+    """One execution of a program. Times are CLOCK_MONOTONIC of the host, in seconds.
+
+    marks: of a program that prints its progress, when it had done how much work: (time, amount), both growing, from
+    (start_s, 0). The amount is in the program's own unit. Empty for other programs: one execution is one unit of work.
+    """
 
     start_s: float
     end_s: float
     verified: bool
     status: int = 0
+    marks: tuple[tuple[float, float], ...] = ()
 
 
 class ProgramSample(msgspec.Struct, frozen=True):
@@ -77,16 +82,12 @@ class SampleFile:
         self.samples: list[Sample] = []
         header = msgspec.json.encode({"vscaf_bench": 1, "settings": settings})
         if path.exists():
-            first, _, rest = path.read_bytes().partition(b"\n")
+            first, complete = _parts(path)
             if first != header:
                 raise UsageError(
                     f"{path} is from a bench with other settings: choose another --output, or add --restart"
                 )
-            complete = rest[: rest.rfind(b"\n") + 1]  # the last line may have been cut off
-            try:
-                self.samples = [msgspec.json.decode(line, type=Sample) for line in complete.splitlines()]
-            except msgspec.DecodeError as error:
-                raise UsageError(f"{path} cannot be read: {error}: add --restart to begin again") from None
+            self.samples = _decoded(path, complete)
             path.write_bytes(header + b"\n" + complete)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,6 +102,26 @@ class SampleFile:
     def of(self, key: RunKey) -> list[Sample]:
         """The samples of a run, one for each attempt."""
         return [sample for sample in self.samples if sample.key == key]
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """The samples of a file, which a bench may still write. UsageError if it cannot be read."""
+    if not path.exists():
+        raise UsageError(f"there is no {path}: name the --output directory of a vscaf bench")
+    return _decoded(path, _parts(path)[1])
+
+
+def _parts(path: Path) -> tuple[bytes, bytes]:
+    """The header of a file and its complete lines: the last line may have been cut off."""
+    first, _, rest = path.read_bytes().partition(b"\n")
+    return first, rest[: rest.rfind(b"\n") + 1]
+
+
+def _decoded(path: Path, lines: bytes) -> list[Sample]:
+    try:
+        return [msgspec.json.decode(line, type=Sample) for line in lines.splitlines()]
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} cannot be read: {error}: add --restart to begin again") from None
 
 
 def counted(samples: Sequence[Sample]) -> Iterator[Sample]:

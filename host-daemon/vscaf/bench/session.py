@@ -57,13 +57,16 @@ class Session:
         self._timing = timing
         self._print_line = print_line
 
-    def run(self, plan: Sequence[RunKey]) -> None:
-        """Makes the runs that have no sample yet. A disturbed run is repeated, ATTEMPTS times in total at most."""
+    def run(self, plan: Sequence[RunKey], between_rounds: Callable[[], object] = lambda: None) -> None:
+        """Makes the runs that have no sample yet. A disturbed run is repeated, ATTEMPTS times in total at most.
+
+        between_rounds is called when a round is complete and another one follows.
+        """
         left = [key for key in plan if not self._complete(key)]
         progress = Progress(len(plan), len(plan) - len(left))
         if progress.done:
             self._print_line(f"{progress.done} of {progress.total} runs were measured before")
-        for key in left:
+        for number, key in enumerate(left, start=1):
             started_s = time.monotonic()
             while not self._complete(key):
                 sample = self._once(key, len(self._samples.of(key)) + 1)
@@ -72,6 +75,8 @@ class Session:
             progress.done += 1
             progress.measured += 1
             progress.spent_s += time.monotonic() - started_s
+            if number < len(left) and left[number].round != key.round:
+                between_rounds()
 
     def _complete(self, key: RunKey) -> bool:
         attempts = self._samples.of(key)
@@ -114,11 +119,11 @@ class Session:
 
     def _member(self, key: RunKey, number: int, arranged: Arranged) -> Member:
         workload = self._workloads[key.workloads[number]]
-        environment = {"OMP_NUM_THREADS": str(key.threads)} if key.threads else {}
+        threads = {"OMP_NUM_THREADS": str(key.threads)} if key.threads else {}
         return Member(
             self._place.members[number],
             workload,
             arranged.launcher + workload.command,
-            environment,
+            dict(workload.environment) | threads,
             number * self._timing.delay_s,
         )

@@ -5,17 +5,22 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from vscaf.bench.samples import Execution, ProgramSample, Sample
 
 
 def work_between(executions: Iterable[Execution], start_s: float, end_s: float) -> float:
-    """How often a program did its work between two times. An execution that lies partly in that time counts in part."""
-    work = 0.0
-    for one in executions:
-        inside_s = min(one.end_s, end_s) - max(one.start_s, start_s)
-        if inside_s > 0:
-            work += inside_s / (one.end_s - one.start_s)
-    return work
+    """How much work a program did between two times: how often it ran, or the progress that it printed.
+
+    Work is spread evenly over an execution, or over the time between two marks. After the last mark there is none.
+    """
+    return sum(_work_until(one, end_s) - _work_until(one, start_s) for one in executions)
+
+
+def _work_until(execution: Execution, time_s: float) -> float:
+    marks = execution.marks or ((execution.start_s, 0.0), (execution.end_s, 1.0))
+    return float(np.interp(time_s, [at_s for at_s, _ in marks], [amount for _, amount in marks]))
 
 
 def window(programs: Sequence[Sequence[Execution]]) -> tuple[float, float] | None:
@@ -26,7 +31,7 @@ def window(programs: Sequence[Sequence[Execution]]) -> tuple[float, float] | Non
 
 
 def rate(sample: Sample, program: ProgramSample, *, steady: bool) -> float:
-    """How often a second a program does its work in the window of its run; a steady second if `steady`."""
+    """How much work a second a program does in the window of its run; in a steady second if `steady`."""
     start_s, end_s = sample.window
     seconds = program.steady_s if steady and program.steady_s is not None else end_s - start_s
     return work_between(program.executions, start_s, end_s) / seconds

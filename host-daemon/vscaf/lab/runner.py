@@ -47,7 +47,7 @@ class Command:
     text: str
     identity: int
     _runner: Runner
-    _output: bytearray = field(default_factory=bytearray)
+    _pieces: list[tuple[float, bytes]] = field(default_factory=list)
     _future: concurrent.futures.Future[CommandResult] = field(default_factory=concurrent.futures.Future)
 
     def wait(self, timeout_s: float) -> CommandResult:
@@ -55,7 +55,7 @@ class Command:
         try:
             return self._future.result(timeout_s)
         except concurrent.futures.TimeoutError:
-            output_text = bytes(self._output[-500:]).decode(errors="replace")
+            output_text = self.output()[-500:].decode(errors="replace")
             raise TimeoutError(
                 f"`{self.text}` has not ended after {timeout_s} s; so far it said: {output_text}"
             ) from None
@@ -66,7 +66,11 @@ class Command:
 
     def output(self) -> bytes:
         """Its output so far."""
-        return bytes(self._output)
+        return b"".join(piece for _, piece in self._pieces)
+
+    def pieces(self) -> list[tuple[float, str]]:
+        """Its output so far as it came, each piece with its time: CLOCK_MONOTONIC of the host, in seconds."""
+        return [(at_s, piece.decode(errors="replace")) for at_s, piece in self._pieces]
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Sends a signal to its process group."""
@@ -161,9 +165,9 @@ class Runner:
         if word == "clock" and identity in self._clocks:
             self._clocks.pop(identity).set_result((int(value), now))
         elif word == "out" and identity in self._commands:
-            self._commands[identity]._output += bytes.fromhex(value)
+            self._commands[identity]._pieces.append((now / 1e9, bytes.fromhex(value)))
         elif word == "exit" and identity in self._commands:
             command = self._commands.pop(identity)
-            command._future.set_result(CommandResult(int(value), bytes(command._output)))
+            command._future.set_result(CommandResult(int(value), command.output()))
         elif word == "error" and identity in self._commands:
             self._commands.pop(identity)._future.set_exception(LabError(f"guest {self._name}: {value}"))

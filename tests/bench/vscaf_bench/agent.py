@@ -19,8 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from vscaf.bench.figures import median_interval
+
 from . import agent_model
-from .report import Report, Result, median_interval, run_benchmark
+from .report import Report, Result, run_benchmark
 
 PROCESSES = 64
 PERIODS_A_SECOND = 4

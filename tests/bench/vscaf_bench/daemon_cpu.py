@@ -26,6 +26,7 @@ from pathlib import Path
 from vscaf.agentlink import messages
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import CONNECTED, AgentLink
+from vscaf.bench.figures import median_interval
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.libvirt.host import LibvirtHost
@@ -34,7 +35,7 @@ from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import HostCpus
 
 from .agent import cpu_seconds
-from .report import Report, Result, median_interval
+from .report import Report, Result
 from .simulated_guests import VCPUS, report_line
 
 GUESTS = 100

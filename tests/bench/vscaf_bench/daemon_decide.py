@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from vscaf.bench.figures import median_interval
 from vscaf.config import PolicyConfig
 from vscaf.core.decide.decision import DecideMemory, Decision, decide
 from vscaf.core.place.invariants import check_partitions
@@ -17,7 +18,7 @@ from vscaf.core.place.topology import Topology
 from vscaf.core.reconcile.plan import TransitionPlan, plan
 from vscaf_policies import DomainState, Policy, PoolState, load_policy
 
-from .report import Report, Result, median_interval
+from .report import Report, Result
 
 SIZES = ((10, 64), (100, 512), (1000, 4096))
 """Domains and pCPUs."""

@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from vscaf.bench.figures import median_interval
 from vscaf.bench.observe.sampler import Sample, Sampler
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf_lab.separation import affinities, ran_on, rounds
 
-from .report import Report, Result, median_interval
+from .report import Report, Result
 
 INTERVAL_S = 0.005
 STARTED_WINDOW_S, STARTED_CPUS = 0.02, 0.5

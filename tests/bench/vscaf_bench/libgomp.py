@@ -18,14 +18,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .agent import Bench as AgentBench
-from .report import Report, Result, median_interval, run_benchmark
+from vscaf.bench.figures import median_interval
 
-# Fine-grained ones first: LU-like regions of some 10 us.
-ALONE = ("cg.A", "mg.W", "ssor.S")
+from .agent import Bench as AgentBench
+from .report import Report, Result, run_benchmark
+
+# cg.S is fine-grained: sections of some 50 us on one thread.
+ALONE = ("cg.S", "cg.A", "mg.W", "lu.S")
 SHORT = ("cg.S", "mg.S", "is.S")
 STUDENT_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447}  # by degrees of freedom
-ESTIMATED = ("cg.A", "mg.W", "ssor.W", "ft.W", "is.A", "ep.W", "tasks.S")
+ESTIMATED = ("cg.A", "mg.W", "lu.W", "ft.W", "is.A", "ep.W", "uts-binomial.S")
 
 
 class Bench:

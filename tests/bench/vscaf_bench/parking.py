@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vscaf.bench.figures import median_interval
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf_lab.agent_host import AgentHost
 
-from .report import Report, Result, median_interval, run_benchmark
+from .report import Report, Result, run_benchmark
 
 METHODS = ("cpuset", "offline")
 VCPUS, KEPT = 4, 2

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from vscaf.bench.figures import median_interval
 from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf.daemon.decider import MOST_FITS
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
@@ -29,7 +30,7 @@ from vscaf_policies.registry import load_policy
 
 from .daemon_decide import DOZEN, dozen_change, first_state, nothing_changes
 from .policies_runs import EQUAL, FITTED, SCAF, Bench
-from .report import Report, Result, median_interval
+from .report import Report, Result
 
 SIZES = ((10, 64), (100, 512), (1000, 4096), (10_000, 65_536))
 """Domains and pCPUs."""

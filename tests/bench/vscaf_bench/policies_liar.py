@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
+from vscaf.bench.figures import median_interval
 from vscaf.simulate.scenarios.curves import Amdahl
 from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Scenario
 from vscaf_policies.max_speedup_fitted import MOST
@@ -19,7 +20,7 @@ from vscaf_policies.max_speedup_fitted import MOST
 from . import policies_bound, policies_oracle
 from .policies_bound import LIMITS, limit_name
 from .policies_runs import FITTED, SCAF, Bench, Case, allocations_between, run_all
-from .report import Report, Result, median_interval
+from .report import Report, Result
 
 PCPUS = 64
 SETTLE_S, SECONDS = 40.0, 80.0

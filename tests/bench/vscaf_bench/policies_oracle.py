@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 import msgspec
+from vscaf.bench.figures import median_interval
 from vscaf.simulate.engine.result import Run
 from vscaf.simulate.report.oracle import best_static
 from vscaf.simulate.scenarios.curves import load_curve
@@ -24,7 +25,7 @@ from vscaf_policies.max_speedup_fitted import MOST
 
 from .policies_bound import LIMITS, effective, limit_name
 from .policies_runs import EQUAL, FITTED, SCAF, Bench, Case, mean_result, run_all, worst_result
-from .report import Report, Result, median_interval
+from .report import Report, Result
 
 NINE = tuple(f"{name}-t2" for name in ("bt", "cg", "ep", "ft", "is", "lu", "mg", "sp", "ua"))
 PCPUS = 64

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 
 import msgspec
+from vscaf.bench.figures import median_interval
 from vscaf.core.model.scaf import scaf_weight
 from vscaf.simulate.scenarios.curves import load_curve
 from vscaf.simulate.scenarios.expansion import expanded
@@ -21,7 +22,7 @@ from vscaf_policies import DomainState, PoolState, SpeedupPoint
 from vscaf_policies.max_speedup import max_speedup
 
 from .policies_runs import SCAF, Bench, Case, allocations_between, run_all
-from .report import Report, Result, median_interval
+from .report import Report, Result
 
 Speedup = Callable[[int], float]
 

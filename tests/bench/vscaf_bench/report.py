@@ -7,12 +7,14 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+from vscaf.bench.figures import median_interval
+from vscaf.bench.machine import ABSENT, first_line, machine
 
 B = TypeVar("B")
 
@@ -51,23 +53,6 @@ class Result:
         if self.bar:
             out["bar"] = self.bar
         return out
-
-
-def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median and its 95% interval by order statistics (sign test); the extremes if there are too few values."""
-    ordered = sorted(values)
-    n = len(ordered)
-    if n == 0:
-        raise ValueError("there are no values for a median: run at least one repetition")
-    # P(X <= k) of Binomial(n, 1/2), summed from below until it passes 2.5%.
-    below, term, rank = 0.0, 0.5**n, 0
-    for k in range(n):
-        below += term
-        if below > 0.025:
-            break
-        rank = k + 1
-        term = term * (n - k) / (k + 1)
-    return statistics.median(ordered), ordered[rank], ordered[n - 1 - rank]
 
 
 @dataclass
@@ -140,40 +125,15 @@ class Report:
         return path
 
 
-def machine() -> dict[str, object]:
-    """The properties of the machine that figures depend on, without its name."""
-    model = "unknown"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
-    clock = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    return {
-        "cpu": model,
-        "cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "clocksource": clock.read_text().strip() if clock.exists() else "unknown",
-        "load_at_start": os.getloadavg()[0],
-    }
-
-
-def _first_line(command: list[str]) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return "not there"
-    return done.stdout.splitlines()[0] if done.stdout else "not there"
-
-
 def versions() -> dict[str, str]:
-    return {"gcc": _first_line(["gcc", "--version"]), "python": platform.python_version()}
+    return {"gcc": first_line(["gcc", "--version"]), "python": platform.python_version()}
 
 
 def commit() -> str:
     """The measured commit, with a mark if the tree has uncommitted changes."""
-    head = _first_line(["git", "rev-parse", "HEAD"])
-    changed = _first_line(["git", "status", "--porcelain", "--untracked-files=no"])
-    return head if changed == "not there" else f"{head}+changes"
+    head = first_line(["git", "rev-parse", "HEAD"])
+    changed = first_line(["git", "status", "--porcelain", "--untracked-files=no"])
+    return head if changed == ABSENT else f"{head}+changes"
 
 
 def run_benchmark(

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import re
 import shutil
 import statistics
 import time
@@ -27,6 +24,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from vscaf.bench.machine import machine
 from vscaf.bench.observe.host_load import HostLoad, attempts
 from vscaf.bench.observe.measure import Run
 from vscaf.bench.observe.pace import full_pace
@@ -247,17 +245,6 @@ def report_pair(pair: Pair, texts: PairTexts, runs: Mapping[str, Sequence[Policy
         "alone_one_thread_s": statistics.median(one.alone.run.seconds for one in rounds),
         "alone_one_thread_steady_s": statistics.median(one.alone.steady(full_ns) for one in rounds),
         "policies": policies,
-    }
-
-
-def machine() -> dict[str, Any]:
-    """The machine of the demo."""
-    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    return {
-        "cpu": model[1] if model else platform.processor(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "system": platform.freedesktop_os_release().get("PRETTY_NAME", ""),
     }
 
 

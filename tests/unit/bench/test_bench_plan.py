@@ -5,7 +5,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.bench.plan import all_pairs, equal_split, round_of_runs, splits
+from vscaf.bench.plan import all_groups, equal_split, round_of_runs, splits
 from vscaf.bench.samples import ALONE
 
 WORKLOADS = ["cg.W", "ep.S", "lu.S", "mg.W"]
@@ -14,11 +14,11 @@ SPLITS = [(1, 1), (2, 0)]
 
 
 def a_round(number, groups=None, arrangements=ARRANGEMENTS, allocations=((1, 1),)):
-    return round_of_runs(number, groups or all_pairs(WORKLOADS), arrangements, allocations)
+    return round_of_runs(number, groups or all_groups(WORKLOADS, 2), arrangements, allocations)
 
 
 def test_all_pairs_are_each_pair_once_and_each_with_itself():
-    pairs = all_pairs(WORKLOADS)
+    pairs = all_groups(WORKLOADS, 2)
     assert len(pairs) == len({frozenset(pair) for pair in pairs}) == 10
     assert all((name, name) in pairs for name in WORKLOADS)
 
@@ -45,7 +45,7 @@ def test_each_run_is_made_once_a_round(number):
     assert set(Counter(runs).values()) == {1}
     together = [run for run in runs if run.arrangement != ALONE]
     assert {(run.workloads, run.arrangement) for run in together} == {
-        (pair, name) for pair in all_pairs(WORKLOADS) for name in ARRANGEMENTS
+        (pair, name) for pair in all_groups(WORKLOADS, 2) for name in ARRANGEMENTS
     }
     assert {run.round for run in runs} == {number}
 

@@ -12,25 +12,14 @@ from typing import Any
 from vscaf.bench.places.existing import existing_place, guest_agent_channel, pool_of, ssh_channel
 from vscaf.bench.places.lab import lab_place
 from vscaf.bench.places.no_vm import no_vm_place
+from vscaf.bench.places.options import PlaceOptions
 from vscaf.bench.places.place import Place
 from vscaf.bench.workloads.workload import Workload
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import UsageError
 
 POOL_CPUS = 2
-NAMES = ("first", "second")
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceOptions:
-    """The options of the command that choose a place. existing: names of domains. ssh: domain -> USER@HOST. pool: pCPUs
-    of the existing domains, a CPU list."""
-
-    no_vm: bool = False
-    existing: tuple[str, ...] = ()
-    uri: str = "qemu:///system"
-    ssh: Mapping[str, str] | None = None
-    pool: str | None = None
+NAMES = ("first", "second", "third", "fourth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +32,11 @@ class Chosen:
     open: Callable[[Sequence[Workload], Sequence[str]], AbstractContextManager[Place]]
 
 
-def choose(options: PlaceOptions, image: Path, output: Path) -> Chosen:
-    """The place of these options. image: of a lab's guests. Raises UsageError or PlaceError."""
+def choose(options: PlaceOptions, image: Path, output: Path, count: int) -> Chosen:
+    """The place of these options, with *count* members. image: of a lab's guests. Raises UsageError or PlaceError."""
+    if count > len(NAMES):
+        raise UsageError(f"{count} programs at once: at most {len(NAMES)} can be run together")
+    members = NAMES[:count]
     if options.no_vm and options.existing:
         raise UsageError("--no-vm and --existing exclude each other: give one of them")
     if not options.existing and (options.ssh or options.pool):
@@ -53,21 +45,21 @@ def choose(options: PlaceOptions, image: Path, output: Path) -> Chosen:
         return Chosen(
             POOL_CPUS,
             {"no_vm": POOL_CPUS},
-            lambda workloads, arrangements: no_vm_place(NAMES, workloads, arrangements, POOL_CPUS, output),
+            lambda workloads, arrangements: no_vm_place(members, workloads, arrangements, POOL_CPUS, output),
         )
     if options.existing:
-        return _existing(options, output)
+        return _existing(options, output, count)
     return Chosen(
         POOL_CPUS,
         {"guests": POOL_CPUS},
-        lambda workloads, _: lab_place(NAMES, workloads, image, POOL_CPUS, output),
+        lambda workloads, _: lab_place(members, workloads, image, POOL_CPUS, output),
     )
 
 
-def _existing(options: PlaceOptions, output: Path) -> Chosen:
+def _existing(options: PlaceOptions, output: Path, count: int) -> Chosen:
     names, ssh = options.existing, options.ssh or {}
-    if len(names) != len(NAMES):
-        raise UsageError(f"--existing: {len(names)} domains are named: give two, as in --existing a,b")
+    if len(names) != count:
+        raise UsageError(f"--existing: {len(names)} domains are named: give {count}, one for each program at once")
     if set(ssh) - set(names):
         raise UsageError(f"--ssh {min(set(ssh) - set(names))}: that domain is not among those of --existing")
     pool = pool_of(options.uri, names, options.pool)

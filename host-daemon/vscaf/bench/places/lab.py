@@ -30,7 +30,7 @@ class LabStarted:
             done = self.command.wait(timeout_s)
         except LabError as error:
             raise PlaceError(str(error)) from None
-        return Ended(done.status, done.text)
+        return Ended(done.status, done.text, self.command.pieces())
 
     def kill(self) -> None:
         if not self.command.done():

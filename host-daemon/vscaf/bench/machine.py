@@ -1,0 +1,52 @@
+"""The machine that figures are from, without its name, and the versions of the programs that they depend on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from vscaf import __version__
+
+ABSENT = "not there"
+
+
+def machine() -> dict[str, object]:
+    """The properties of the machine that figures depend on. load_at_start: the mean load of the last minute."""
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    clock = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    try:
+        system = platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    except OSError:  # there is no such file
+        system = "unknown"
+    return {
+        "cpu": model[1].strip() if model else platform.processor() or "unknown",
+        "cpus": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "system": system,
+        "clocksource": clock.read_text().strip() if clock.exists() else "unknown",
+        "load_at_start": round(os.getloadavg()[0], 2),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of vscaf, Python, libvirt and QEMU, as far as they are there."""
+    return {
+        "vscaf": __version__,
+        "python": platform.python_version(),
+        "libvirt": first_line(["libvirtd", "--version"]),
+        "QEMU": first_line([f"qemu-system-{platform.machine()}", "--version"]),
+    }
+
+
+def first_line(command: Sequence[str]) -> str:
+    """The first line that a command prints; ABSENT if it cannot be run or prints nothing."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    except OSError:
+        return ABSENT
+    lines = done.stdout.strip().splitlines()
+    return lines[0] if lines else ABSENT

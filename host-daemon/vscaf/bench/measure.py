@@ -1,0 +1,113 @@
+"""Makes the runs of a bench: from its options to its report."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from vscaf.bench.figures import Figures, all_verified, figures
+from vscaf.bench.machine import machine
+from vscaf.bench.options import RunOptions
+from vscaf.bench.places.choice import choose
+from vscaf.bench.places.place import BASELINES
+from vscaf.bench.plan import equal_split, round_of_runs, splits
+from vscaf.bench.report.context import ReportContext, baseline_commands, save_context
+from vscaf.bench.report.files import print_report, write_report
+from vscaf.bench.samples import SampleFile
+from vscaf.bench.session import Session, Timing
+from vscaf.bench.workloads.gather import gather
+from vscaf.bench.workloads.options import Sources
+from vscaf.bench.workloads.workload import Workload
+from vscaf.errors import UsageError
+
+NPB_CACHE = Path("build/npb")
+QUICK_GROUPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What a command of `vscaf bench` measures.
+
+    groups: of all workloads by name, those that compute together; raises UsageError. arrangements: by default.
+    every_split: `static` is measured with all splits of the CPUs, not with equal shares alone.
+    """
+
+    groups: Callable[[Mapping[str, Workload]], Sequence[tuple[str, ...]]]
+    arrangements: tuple[str, ...]
+    every_split: bool = False
+
+
+def run(design: Design, sources: Sources, options: RunOptions) -> int:
+    """Runs a bench; returns its exit status: 1 if a verification failed. Raises UsageError, PlaceError or LabError."""
+    console = Console(width=shutil.get_terminal_size((120, 40)).columns)
+    found = measure(design, sources, options, console)
+    print_report(found, options.output, console)
+    return 0 if all_verified(found) else 1
+
+
+def measure(design: Design, sources: Sources, options: RunOptions, console: Console) -> Figures:
+    """Makes the runs that have no sample yet, and writes the report after each round. Returns the figures."""
+
+    def print_line(text: str) -> None:
+        console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
+
+    every = gather(sources, NPB_CACHE, lambda text: print_line(escape(text)))
+    groups = list(design.groups(every))[: QUICK_GROUPS if options.quick else None]
+    workloads = {name: every[name] for group in groups for name in group}
+    count = max(len(group) for group in groups)
+    here = machine()  # before the guests are a load
+    path = options.output / "samples.jsonl"
+    if options.restart:
+        path.unlink(missing_ok=True)
+    chosen = choose(options.place, options.image, options.output, count)
+    settings = {
+        "seconds": options.seconds,
+        "delay_s": options.delay_s,
+        **chosen.settings,
+        "workloads": {name: one.fingerprint() for name, one in sorted(every.items())},
+    }
+    samples = SampleFile(path, settings)
+    arrangements = options.arrangements or design.arrangements
+    if count > chosen.cpus and "static" in arrangements:
+        raise UsageError(
+            f"static: {count} programs cannot have a CPU each of {chosen.cpus}: leave it out of --arrangements"
+        )
+    split = equal_split(chosen.cpus, count)
+    allocations = splits(chosen.cpus, count) if design.every_split else [split]
+    plan = [
+        key
+        for number in range(1, options.rounds + 1)
+        for key in round_of_runs(number, groups, arrangements, allocations)
+    ]
+
+    def report() -> Figures:
+        found = figures(samples.samples, BASELINES)
+        write_report(options.output, samples.samples, found, context)
+        return found
+
+    print_line("preparing the place of the programs")
+    with chosen.open(list(workloads.values()), arrangements) as place:
+        print_line(place.description)
+        pool = sorted(os.sched_getaffinity(0))[: place.cpus]
+        context = ReportContext(
+            command=shlex.join(["vscaf", *sys.argv[1:]]),
+            place=place.description,
+            cpus=place.cpus,
+            settings={**settings, "rounds": options.rounds, "arrangements": ", ".join(arrangements)},
+            baselines=baseline_commands(arrangements, pool, place.cpus, split, place.members),
+            quick=options.quick,
+            machine=here,
+        )
+        save_context(context, options.output)
+        timing = Timing(options.seconds, options.delay_s)
+        Session(place, workloads, samples, timing, print_line).run(plan, report)
+    return report()

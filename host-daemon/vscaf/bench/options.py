@@ -1,0 +1,156 @@
+"""The options that say how and where a bench runs. Only the command line: `measure` makes the runs."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from vscaf.bench.places.options import PlaceOptions
+from vscaf.bench.workloads.options import names
+
+QUICK_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a bench runs, as its options say it. arrangements: empty for the command's default."""
+
+    arrangements: tuple[str, ...]
+    rounds: int
+    seconds: float
+    delay_s: float
+    quick: bool
+    place: PlaceOptions
+    image: Path
+    output: Path
+    restart: bool
+
+
+def _ssh(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    targets = {}
+    for text in texts:
+        domain, equals, target = text.partition("=")
+        if not (domain and equals and target):
+            raise click.BadParameter(f"{text}: write it as DOMAIN=USER@HOST")
+        targets[domain] = target
+    return targets
+
+
+def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: adds the options; the command gets them as one argument, `options`.
+
+    name: of the command, for its default output directory. arrangements: what its help says of their default.
+    """
+    output = Path("build/bench") / name
+    decorators = [
+        click.option(
+            "--arrangements",
+            default="",
+            show_default=arrangements,
+            callback=names,
+            metavar="A,B,...",
+            help="Baselines (unmanaged, pinned, static, quota) and policies of vscaf.",
+        ),
+        click.option(
+            "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="How often every run is made."
+        ),
+        click.option(
+            "--seconds",
+            type=click.FloatRange(min=0.1),
+            default=10.0,
+            show_default=True,
+            help="How long the programs compute together.",
+        ),
+        click.option(
+            "--delay",
+            "delay_s",
+            type=click.FloatRange(min=0),
+            default=0.0,
+            show_default=True,
+            help="Seconds after which each further program starts.",
+        ),
+        click.option(
+            "--quick",
+            is_flag=True,
+            help=f"One round of {QUICK_SECONDS:g} seconds of two groups at most: a preview, not a measurement.",
+        ),
+        click.option("--no-vm", is_flag=True, help="No guests: programs on this machine itself. Needs no root."),
+        click.option(
+            "--existing",
+            default="",
+            callback=names,
+            metavar="DOMAIN,...",
+            help="Your own running guests. Their pins, quota and online CPUs are put back at the end.",
+        ),
+        click.option("--uri", default="qemu:///system", show_default=True, help="With --existing: their libvirt."),
+        click.option(
+            "--ssh",
+            multiple=True,
+            callback=_ssh,
+            metavar="DOMAIN=USER@HOST",
+            help="With --existing: how to reach a guest. Default: through its QEMU guest agent.",
+        ),
+        click.option(
+            "--pool",
+            metavar="CPUS",
+            help="With --existing: the pCPUs that the guests share. Default: those where their vCPUs may run.",
+        ),
+        click.option(
+            "--image",
+            type=click.Path(path_type=Path, file_okay=False),
+            default=lambda: os.environ.get("VSCAF_IMAGE", "build/image/current"),
+            help="The guests' image. Default: VSCAF_IMAGE, else build/image/current.",
+        ),
+        click.option(
+            "--output",
+            type=click.Path(path_type=Path, file_okay=False),
+            default=output,
+            show_default=True,
+            help="Directory for samples, report and logs.",
+        ),
+        click.option("--restart", is_flag=True, help="Begin again: samples of an interrupted bench are removed."),
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_options(
+            *,
+            arrangements: tuple[str, ...],
+            rounds: int,
+            seconds: float,
+            delay_s: float,
+            quick: bool,
+            no_vm: bool,
+            existing: tuple[str, ...],
+            uri: str,
+            ssh: dict[str, str],
+            pool: str | None,
+            image: Path,
+            output: Path,
+            restart: bool,
+            **others: object,
+        ) -> None:
+            options = RunOptions(
+                arrangements=arrangements,
+                rounds=1 if quick else rounds,
+                seconds=QUICK_SECONDS if quick else seconds,
+                delay_s=delay_s,
+                quick=quick,
+                place=PlaceOptions(no_vm, existing, uri, ssh, pool),
+                image=image,
+                output=output,
+                restart=restart,
+            )
+            command(options=options, **others)
+
+        decorated: Callable[..., None] = with_options
+        for decorator in reversed(decorators):
+            decorated = decorator(decorated)
+        return decorated
+
+    return decorate

@@ -1,0 +1,17 @@
+"""The options that choose a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOptions:
+    """existing: names of domains. ssh: domain -> USER@HOST. pool: pCPUs of the existing domains, a CPU list."""
+
+    no_vm: bool = False
+    existing: tuple[str, ...] = ()
+    uri: str = "qemu:///system"
+    ssh: Mapping[str, str] | None = None
+    pool: str | None = None

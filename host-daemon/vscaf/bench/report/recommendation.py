@@ -1,0 +1,188 @@
+"""Which policy a bench recommends, in plain sentences: a pure function of its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from vscaf.bench.figures import ArrangementFigures, Comparison, Figure, Figures
+from vscaf.bench.places.place import BASELINES
+
+Group = tuple[str, ...]
+
+
+class Answer(StrEnum):
+    """What a bench says about vscaf on its machine."""
+
+    POLICY = "use a policy"
+    NO_EFFECT = "vscaf does not help"
+    LOSES = "every policy that helps loses against static"
+    UNKNOWN = "cannot be told"
+
+
+class Recommendation(msgspec.Struct, frozen=True):
+    """The answer. policy: the recommended one, if there is one. sentences: the answer with its reasons, for people."""
+
+    answer: Answer
+    policy: str | None
+    sentences: tuple[str, ...]
+
+
+def recommend(figures: Figures) -> Recommendation:
+    """The policy with the largest geometric mean of the ratio to `unmanaged`, among those that help without a loss.
+
+    A policy helps if the interval of that mean is above 1. It has no loss if no group of workloads is a loss against
+    `static`. A policy under which a verification failed is not recommended.
+    """
+    policies = sorted({one.arrangement for one in _arrangements(figures)} - set(BASELINES))
+    to_unmanaged = _compared(figures, policies, "unmanaged")
+    to_static = _compared(figures, policies, "static")
+    if not to_unmanaged:
+        return Recommendation(Answer.UNKNOWN, None, (_why_unknown(figures, policies), *_left_out(figures)))
+    wrong = {name: groups for name in policies if (groups := _unverified(figures, name))}
+    about_wrong = [_wrong(name, groups) for name, groups in wrong.items()]
+    right = [one for name, one in to_unmanaged.items() if name not in wrong]
+    helpful = [one for one in right if one.mean.low > 1]
+    losing = [one for one in helpful if one.arrangement in to_static and to_static[one.arrangement].losses]
+    without_loss = [one for one in helpful if one not in losing]
+    about_losing = [_loses(one, to_static[one.arrangement]) for one in losing]
+
+    if not right:
+        return Recommendation(Answer.UNKNOWN, None, ("No policy can be recommended.", *about_wrong))
+    best = max(without_loss or losing or right, key=lambda one: one.mean.value)
+    if without_loss:
+        answer = Answer.POLICY
+        against = _against_static(best, to_static, _measured(figures, "static"))
+        sentences = [f"Use the policy {best.arrangement} on this machine.", _mean(best), against, *_where_not(best)]
+    elif losing:
+        answer = Answer.LOSES
+        first = "No policy of vscaf is recommended on this machine: a partition by hand is better for some pairs."
+        by_hand = [one for one in figures.comparisons if (one.arrangement, one.baseline) == ("static", "unmanaged")]
+        sentences = [first, *map(_mean, losing), *map(_mean, by_hand)]
+    else:
+        answer = Answer.NO_EFFECT
+        sentences = ["vscaf does not help on this machine.", _mean(best), *_where_not(best)]
+    return Recommendation(
+        answer,
+        best.arrangement if without_loss else None,
+        (*sentences, *about_losing, *about_wrong, *_caveats(figures, best), *_left_out(figures)),
+    )
+
+
+def name_of(group: Group) -> str:
+    """A group's name: "cg.W+lu.W"."""
+    return "+".join(group)
+
+
+def names_of(groups: Iterable[Group]) -> str:
+    """The names of some groups: "cg.W+cg.W, cg.W+lu.W and lu.W+lu.W"."""
+    names = [name_of(group) for group in groups]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _arrangements(figures: Figures) -> list[ArrangementFigures]:
+    return [one for group in figures.groups for one in group.arrangements]
+
+
+def _compared(figures: Figures, policies: Sequence[str], baseline: str) -> dict[str, Comparison]:
+    found = {one.arrangement: one for one in figures.comparisons if one.baseline == baseline}
+    return {name: found[name] for name in policies if name in found}
+
+
+def _measured(figures: Figures, arrangement: str) -> bool:
+    return any(one.arrangement == arrangement for one in _arrangements(figures))
+
+
+def _unverified(figures: Figures, arrangement: str) -> list[Group]:
+    return [
+        group.workloads
+        for group in figures.groups
+        if any(one.arrangement == arrangement and not one.verified for one in group.arrangements)
+    ]
+
+
+def _pairs(count: int) -> str:
+    return "1 pair" if count == 1 else f"{count} pairs"
+
+
+def _interval(figure: Figure) -> str:
+    return f"{figure.value:.2f} (95% interval {figure.low:.2f} to {figure.high:.2f})"
+
+
+def _why_unknown(figures: Figures, policies: Sequence[str]) -> str:
+    if not figures.groups:
+        return "No pair has been measured yet, so there is no recommendation."
+    if not policies:
+        return "No policy of vscaf was measured, so there is no recommendation: name one with --arrangements."
+    if not _measured(figures, "unmanaged"):
+        return "There is no recommendation: add unmanaged, with which policies are compared, to --arrangements."
+    if any(one.only_disturbed for one in _arrangements(figures)):
+        return (
+            "There is no recommendation: the host was busy with something else in the runs that would have to be "
+            "compared. Run the bench again with --restart while the host is idle."
+        )
+    return "There is no recommendation yet: no round has both unmanaged and a policy."
+
+
+def _wrong(policy: str, groups: Sequence[Group]) -> str:
+    return f"Under {policy}, a program failed or its results were wrong ({names_of(groups)}): it is not recommended."
+
+
+def _mean(one: Comparison) -> str:
+    return (
+        f"With {one.arrangement}, the sum of the programs' speedups is {_interval(one.mean)} times that without any "
+        f"management: the geometric mean over {_pairs(one.mean.n)}."
+    )
+
+
+def _against_static(best: Comparison, static: dict[str, Comparison], measured: bool) -> str:
+    if best.arrangement in static:
+        mean = static[best.arrangement].mean
+        return f"It loses in no pair against static, a partition by hand: its mean ratio to that is {_interval(mean)}."
+    if measured:
+        return "Whether it loses against static, a partition by hand, is not known: there is no round to compare."
+    return "Whether a partition by hand is as good is not known: static was not measured."
+
+
+def _where_not(one: Comparison) -> list[str]:
+    out = []
+    if one.losses:
+        out.append(f"Programs are slower with it than without management in {names_of(one.losses)}.")
+    if one.even:
+        out.append(f"It makes no clear difference in {names_of(one.even)}.")
+    if one.wins:
+        every = "the only pair" if one.mean.n == 1 else "every pair"
+        out.append(f"It is a clear win in {f'{len(one.wins)} of {_pairs(one.mean.n)}' if out else every}.")
+    return out
+
+
+def _loses(one: Comparison, static: Comparison) -> str:
+    return f"{one.arrangement} loses against static, a partition by hand, in {names_of(static.losses)}."
+
+
+def _caveats(figures: Figures, best: Comparison) -> list[str]:
+    """What limits the answer: pairs that could not be compared, and comparisons from a single round."""
+    out = []
+    judged = {*best.wins, *best.even, *best.losses}
+    if missing := [group.workloads for group in figures.groups if group.workloads not in judged]:
+        out.append(f"Not judged, because undisturbed runs to compare are missing: {names_of(missing)}.")
+    ratios = [
+        one.ratios["unmanaged"]
+        for group in figures.groups
+        for one in group.arrangements
+        if one.arrangement == best.arrangement and "unmanaged" in one.ratios
+    ]
+    if single := sum(ratio.n == 1 for ratio in ratios):
+        out.append(
+            f"{_pairs(single)} of {len(ratios)} {'has' if single == 1 else 'have'} only one round to compare, and so "
+            "no interval: take this as a preview."
+        )
+    return out
+
+
+def _left_out(figures: Figures) -> list[str]:
+    if not figures.left_out:
+        return []
+    return [f"Left out, because a program was not measured alone yet: {names_of(figures.left_out)}."]

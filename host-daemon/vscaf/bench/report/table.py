@@ -1,0 +1,220 @@
+"""The figures of a bench as a table: its cells, for the page and for a terminal, and its numbers, for table.csv."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from vscaf.bench.figures import ArrangementFigures, Comparison, Figure, Figures, GroupFigures, Verdict, verdict
+from vscaf.bench.places.place import BASELINES
+from vscaf.bench.report.recommendation import Recommendation, name_of
+from vscaf.terminal import printable
+
+DISTURBED, FAILED = "disturbed", "FAILED"
+STYLES = {Verdict.WIN: "green", Verdict.EVEN: "", Verdict.LOSS: "red", DISTURBED: "yellow", FAILED: "red"}
+SUCCESSFUL = "successful"
+LEFT = ("pair", "arrangement", "compared with", "program", "verification")  # columns of text
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell. text: its value. interval: the 95% interval of that, if it has one. mark: a verdict, or a warning."""
+
+    text: str
+    interval: str = ""
+    mark: str = ""
+
+
+WIDE = 110  # columns of a terminal
+SILENT = (Cell(""), Cell(SUCCESSFUL))
+
+
+def arrangement_order(names: Iterable[str]) -> list[str]:
+    """These arrangements, each once, in the order of tables and pictures: baselines first, then policies by name."""
+    every = set(names)
+    return [name for name in BASELINES if name in every] + sorted(every - set(BASELINES))
+
+
+def ordered(group: GroupFigures) -> list[ArrangementFigures]:
+    """The arrangements of a group in their order."""
+    places = {
+        name: place for place, name in enumerate(arrangement_order(one.arrangement for one in group.arrangements))
+    }
+    return sorted(group.arrangements, key=lambda one: (places[one.arrangement], one.allocations))
+
+
+def arrangement_name(one: ArrangementFigures) -> str:
+    """An arrangement with its allocations: "static 1+1"."""
+    return f"{one.arrangement} {'+'.join(map(str, one.allocations))}".strip()
+
+
+def baselines_of(figures: Figures) -> list[str]:
+    """The baselines to which something is compared."""
+    return arrangement_order(name for group in figures.groups for one in group.arrangements for name in one.ratios)
+
+
+def members_of(figures: Figures) -> int:
+    """The most programs that computed together."""
+    return max((len(group.workloads) for group in figures.groups), default=0)
+
+
+def columns(figures: Figures, baselines: Sequence[str]) -> list[str]:
+    """The names of the table's columns, with ratios to these baselines."""
+    programs = [f"program {number + 1}" for number in range(members_of(figures))]
+    ratios = [f"to {name}" for name in baselines]
+    return ["pair", "arrangement", *programs, "sum", *ratios, "runs", "verification", "disturbed"]
+
+
+def rows(figures: Figures, baselines: Sequence[str]) -> list[list[Cell]]:
+    """A row of cells for each group and arrangement, in the order of `columns`."""
+    members = members_of(figures)
+    out = []
+    for group in figures.groups:
+        for one in ordered(group):
+            mark = DISTURBED if one.only_disturbed else ""
+            speedups = [_cell(speedup) for speedup in one.speedups]
+            speedups += [Cell("")] * (members - len(speedups))
+            out.append(
+                [
+                    Cell(name_of(group.workloads)),
+                    Cell(arrangement_name(one)),
+                    *speedups,
+                    _cell(one.total, mark),
+                    *(_ratio(one.ratios.get(name)) for name in baselines),
+                    Cell(str(one.total.n)),
+                    Cell(SUCCESSFUL) if one.verified else Cell("", mark=FAILED),
+                    Cell(str(one.disturbed)) if one.disturbed else Cell(""),
+                ]
+            )
+    return out
+
+
+def _cell(figure: Figure, mark: str = "") -> Cell:
+    return Cell(f"{figure.value:.2f}", f"{figure.low:.2f} to {figure.high:.2f}", mark)
+
+
+def _ratio(ratio: Figure | None) -> Cell:
+    return Cell("") if ratio is None else _cell(ratio, verdict(ratio))
+
+
+SUMMARY_COLUMNS = ("compared with", "arrangement", "pairs", "mean ratio", "wins", "even", "losses")
+
+
+def summary_rows(comparisons: Sequence[Comparison]) -> list[list[Cell]]:
+    """A row for each arrangement and baseline, in the order of SUMMARY_COLUMNS. After Creech 2015, Table 7.1."""
+    some = [one for one in comparisons if one.arrangement != "unmanaged"]  # it is what others are compared with
+    order = arrangement_order(name for one in some for name in (one.arrangement, one.baseline))
+    some.sort(key=lambda one: (order.index(one.baseline), order.index(one.arrangement)))
+    return [
+        [
+            Cell(one.baseline),
+            Cell(one.arrangement),
+            Cell(str(one.mean.n)),
+            _cell(one.mean),
+            *(Cell(f"{len(groups)} ({len(groups) / one.mean.n:.0%})") for groups in (one.wins, one.even, one.losses)),
+        ]
+        for one in some
+    ]
+
+
+ALONE_COLUMNS = ("program", "seconds on one thread", "speedup on all CPUs", "verification", "disturbed")
+
+
+def alone_rows(figures: Figures) -> list[list[Cell]]:
+    """A row for each workload alone, in the order of ALONE_COLUMNS."""
+    return [
+        [
+            Cell(one.name),
+            _cell(one.seconds),
+            Cell("not measured yet") if one.speedup is None else _cell(one.speedup),
+            Cell(SUCCESSFUL) if one.verified else Cell("", mark=FAILED),
+            Cell("", mark=DISTURBED if one.only_disturbed else ""),
+        ]
+        for one in figures.workloads
+    ]
+
+
+def numbers(figures: Figures) -> list[dict[str, object]]:
+    """The table as numbers: a mapping for each group and arrangement, all with the same keys in the same order."""
+    members, baselines = members_of(figures), baselines_of(figures)
+    out = []
+    for group in figures.groups:
+        for one in ordered(group):
+            row: dict[str, object] = {
+                "pair": name_of(group.workloads),
+                "arrangement": one.arrangement,
+                "allocations": "+".join(map(str, one.allocations)),
+            }
+            for number in range(members):
+                row |= _numbers(f"speedup_{number + 1}", one.speedups[number] if number < len(one.speedups) else None)
+            row |= _numbers("sum", one.total)
+            for name in baselines:
+                ratio = one.ratios.get(name)
+                row |= _numbers(f"to_{name}", ratio)
+                row[f"to_{name}_n"] = "" if ratio is None else ratio.n
+                row[f"to_{name}_verdict"] = "" if ratio is None else verdict(ratio).value
+            row |= {
+                "runs": one.total.n,
+                "verified": one.verified,
+                "disturbed_runs": one.disturbed,
+                "only_disturbed": one.only_disturbed,
+            }
+            out.append(row)
+    return out
+
+
+def _numbers(name: str, figure: Figure | None) -> dict[str, object]:
+    values = ("", "", "") if figure is None else (figure.value, figure.low, figure.high)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+
+
+def terminal_report(figures: Figures, recommendation: Recommendation, width: int) -> Group:
+    """The tables and the recommendation for a terminal, which has no room for the ratios to all baselines.
+
+    width: of the terminal. A narrow one has no room for each program's speedup either.
+    """
+    baselines = [name for name in baselines_of(figures) if name in ("unmanaged", "static")]
+    pairs = "Speedups while all compute, each relative to the program alone on one thread"
+    together = "All pairs together: geometric means of the ratios of the sums"
+    return Group(
+        _terminal_table(pairs, columns(figures, baselines), rows(figures, baselines), programs=width >= WIDE),
+        _terminal_table(together, SUMMARY_COLUMNS, summary_rows(figures.comparisons)),
+        *(Text(printable(sentence)) for sentence in recommendation.sentences),
+    )
+
+
+def _terminal_table(
+    title: str, names: Sequence[str], cells: Sequence[Sequence[Cell]], *, programs: bool = True
+) -> Table:
+    """A table for a narrow terminal: only means have intervals, and a column that says nothing is left out."""
+    told = [
+        place
+        for place, name in enumerate(names)
+        if any(row[place] not in SILENT for row in cells) and (programs or not name.startswith("program "))
+    ]
+    names, cells = [names[place] for place in told], [[row[place] for place in told] for row in cells]
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(
+            printable(name), justify="left" if name in LEFT else "right", no_wrap=name in LEFT, overflow="fold"
+        )
+    for number, row in enumerate(cells):
+        first = number == 0 or cells[number - 1][0].text != row[0].text
+        last = number + 1 == len(cells) or cells[number + 1][0].text != row[0].text
+        texts = [_terminal_text(cell, interval=name.startswith("mean")) for name, cell in zip(names, row, strict=True)]
+        table.add_row(*(texts if first else [Text(""), *texts[1:]]), end_section=last)
+    return table
+
+
+def _terminal_text(cell: Cell, *, interval: bool) -> Text:
+    parts: list[str | tuple[str, str]] = [printable(cell.text)]
+    if interval and cell.interval:
+        parts.append((f" {cell.interval}", "dim"))
+    if cell.mark:
+        parts.append((f" {cell.mark}", STYLES[cell.mark]))
+    return Text.assemble(*parts)

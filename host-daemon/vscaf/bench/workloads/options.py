@@ -1,0 +1,83 @@
+"""The options that say what a bench runs. Only the command line: `gather` makes workloads of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+DEFAULT_SHIPPED = "cg.W,mg.W,ep.S,lu.S"
+CLASSES = ("S", "W", "A", "B", "C", "D", "E", "F")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the workloads come from, as the options give it. Empty: the shipped ones of DEFAULT_SHIPPED."""
+
+    shipped: tuple[str, ...] = ()
+    npb_source: Path | None = None
+    npb_class: str | None = None
+    directory: Path | None = None
+    commands: tuple[str, ...] = ()
+    progress: tuple[str, ...] = ()
+
+
+def names(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    """The callback of an option that takes names, separated by commas."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def workload_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A decorator: adds the options; the command gets them as one argument, `sources`."""
+
+    @click.option(
+        "--shipped",
+        default="",
+        callback=names,
+        metavar="NAMES",
+        help=f"Shipped workloads. Default: {DEFAULT_SHIPPED}, if no other option names workloads.",
+    )
+    @click.option(
+        "--npb-source",
+        type=click.Path(path_type=Path, exists=True),
+        metavar="FILE|DIR",
+        help="An official NPB 3.x archive, or a directory: its OpenMP programs are built with gfortran and gcc.",
+    )
+    @click.option("--class", "npb_class", type=click.Choice(CLASSES), help="The class for --npb-source. Default: W.")
+    @click.option(
+        "--workloads",
+        "directory",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="A directory of built NPB programs, named as NPB names them: cg.A.x.",
+    )
+    @click.option(
+        "--command",
+        "commands",
+        multiple=True,
+        metavar="NAME=COMMAND",
+        help="A shell command as a workload; it is right if its exit status is 0. May be repeated.",
+    )
+    @click.option(
+        "--progress",
+        multiple=True,
+        metavar="NAME=REGEX",
+        help="The workload prints how much work it has done: group 1 of REGEX. May be repeated.",
+    )
+    @functools.wraps(command)
+    def with_sources(
+        *,
+        shipped: tuple[str, ...],
+        npb_source: Path | None,
+        npb_class: str | None,
+        directory: Path | None,
+        commands: tuple[str, ...],
+        progress: tuple[str, ...],
+        **others: object,
+    ) -> None:
+        command(sources=Sources(shipped, npb_source, npb_class, directory, commands, progress), **others)
+
+    return with_sources

@@ -1,0 +1,108 @@
+"""`make bench-pairs`: pairs of NPB programs in two guests, and without guests, under vscaf against two baselines.
+
+The runs are those of `vscaf bench pairs`: OUTPUT/pairs and OUTPUT/pairs-native have their samples and reports. An
+interrupted run goes on from there. `pairs.*` are ratios of sums of speedups in guests, `native.*` those of plain
+processes. `geomean` is over all pairs, `min` is the pair with the smallest ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from vscaf.bench.designs import POLICY, POLICY_WITHOUT_GUESTS, together
+from vscaf.bench.figures import Figure, Figures
+from vscaf.bench.measure import measure
+from vscaf.bench.options import RunOptions
+from vscaf.bench.places.options import PlaceOptions
+from vscaf.bench.workloads.options import Sources
+
+from .report import Report, Result
+
+BARS = {"unmanaged": ("at least 1.9", "high at least 0.95"), "static": ("at least 0.98", "high at least 0.93")}
+FULL = RunOptions(
+    arrangements=(),
+    rounds=5,
+    seconds=8.0,
+    delay_s=0.0,
+    quick=False,
+    place=PlaceOptions(),
+    image=Path(os.environ.get("VSCAF_IMAGE", "build/image/current")),
+    output=Path(),
+    restart=False,
+)
+NATIVE_SECONDS = 2.0  # a program takes a tenth of its time in a guest without KVM
+
+
+def results(prefix: str, found: Figures, policy: str, *, judged: bool) -> list[Result]:
+    """The results of all pairs: geometric mean and least ratio to each baseline, and each pair's ratio."""
+    out = []
+    for baseline, bars in BARS.items():
+        mean_bar, least_bar = bars if judged else ("", "")
+        ratios = pair_ratios(found, policy, baseline)
+        mean = next(
+            (one.mean for one in found.comparisons if (one.arrangement, one.baseline) == (policy, baseline)), None
+        )
+        if not ratios or mean is None:
+            continue
+        name = f"{prefix}.vs_{baseline}"
+        out.append(result(f"{name}.geomean", mean, baseline, mean_bar))
+        least = min(ratios, key=lambda pair: ratios[pair].value)
+        out.append(result(f"{name}.min", ratios[least], baseline, least_bar))
+        out += [result(f"{name}.{pair}", ratio, baseline) for pair, ratio in ratios.items()]
+    return out
+
+
+def pair_ratios(found: Figures, policy: str, baseline: str) -> Mapping[str, Figure]:
+    """The ratio of each pair's sums of speedups, by the pair's name."""
+    return {
+        "+".join(group.workloads): one.ratios[baseline]
+        for group in found.groups
+        for one in group.arrangements
+        if one.arrangement == policy and baseline in one.ratios
+    }
+
+
+def result(name: str, figure: Figure, baseline: str, bar: str = "") -> Result:
+    return Result(
+        name, "x", figure.value, figure.low, figure.high, figure.n, baseline, 1.0, ratio=figure.value, bar=bar
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench-pairs", description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("build/bench"), help="directory for pairs.json")
+    parser.add_argument("--quick", action="store_true", default=os.environ.get("QUICK") == "1", help="fewer runs")
+    parser.add_argument("--restart", action="store_true", help="remove the samples of an interrupted run")
+    given = parser.parse_args()
+    console = Console(width=shutil.get_terminal_size((120, 40)).columns)
+    options = replace(FULL, quick=given.quick, restart=given.restart)
+    if given.quick:
+        options = replace(options, rounds=1, seconds=3.0)
+    report = Report("pairs")
+    for prefix, directory, policy in (("pairs", "pairs", POLICY), ("native", "pairs-native", POLICY_WITHOUT_GUESTS)):
+        no_vm = prefix == "native"
+        found = measure(
+            together((), 2, no_vm=no_vm),
+            Sources(),
+            replace(
+                options,
+                place=PlaceOptions(no_vm=no_vm),
+                output=given.output / directory,
+                seconds=NATIVE_SECONDS if no_vm else options.seconds,
+            ),
+            console,
+        )
+        for one in results(prefix, found, policy, judged=not no_vm):
+            report.add(one)
+    print(report.table())
+    print(f"written to {report.write(given.output)}")
+
+
+if __name__ == "__main__":
+    main()
