@@ -165,13 +165,13 @@ def apply(guest: Member, wanted: Setting) -> None:
 
 def pin(guest: Member, pins: Mapping[int, frozenset[int]]) -> None:
     """Pins vCPUs. HypervisorError if a vCPU would have no online pCPU, PlaceError if libvirt refuses."""
-    with _told(guest, "pin its vCPUs"):
+    with told(guest, "pin its vCPUs"):
         set_pins(guest.domain, Call("pin"), pins, lambda domain, vcpu, mask: domain.pinVcpu(vcpu, mask))
 
 
 def quota(guest: Member) -> dict[str, int] | None:
     """The quota of a domain's vCPUs, as libvirt's scheduler parameters; None if its hypervisor has none."""
-    with _told(guest, "read its quota"):
+    with told(guest, "read its quota"):
         try:
             found = guest.domain.schedulerParametersFlags(LIVE)
         except libvirt.libvirtError as error:
@@ -184,7 +184,7 @@ def quota(guest: Member) -> dict[str, int] | None:
 
 def set_quota(guest: Member, wanted: Mapping[str, int]) -> None:
     """Sets the quota of a domain's vCPUs, as `quota` returns it. Raises PlaceError."""
-    with _told(guest, "set its quota"):
+    with told(guest, "set its quota"):
         guest.domain.setSchedulerParametersFlags(dict(wanted), LIVE)
 
 
@@ -211,7 +211,7 @@ def switch_lines(cpus: Collection[int], online: Collection[int]) -> str:
 
 
 @contextmanager
-def _told(guest: Member, what: str) -> Iterator[None]:
+def told(guest: Member, what: str) -> Iterator[None]:
     """Turns an error of libvirt into a PlaceError that says what was to be done."""
     try:
         yield

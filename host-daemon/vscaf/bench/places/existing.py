@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import libvirt
 import msgspec
 
-from vscaf.bench.places.domains import DomainsPlace, Member, pin, quota, reason, run, set_quota, switch
+from vscaf.bench.places.domains import DomainsPlace, Member, pin, quota, reason, run, set_quota, switch, told
 from vscaf.bench.places.guest_agent import agent_of
 from vscaf.bench.places.place import BASELINES, PlaceError, Started
 from vscaf.bench.places.ssh import Ssh
@@ -282,7 +282,8 @@ def existing_place(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vscaf-bench-")))
         logs = output.resolve() / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        kind = ElementTree.fromstring(guests[0].domain.XMLDesc()).get("type")
+        with told(guests[0], "describe it"):
+            kind = ElementTree.fromstring(guests[0].domain.XMLDesc()).get("type")
         vcpus = " and ".join(str(len(guest.vcpus)) for guest in guests)
         place = _ExistingPlace(
             guests,

@@ -1,0 +1,440 @@
+"""`vscaf bench --existing` on libvirt's test driver: the domains and their pins are real, and each call may be made to
+fail. The driver has no guests, so a guest's commands run in a shell of this machine, with files for its CPUs."""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import msgspec
+import pytest
+from vscaf.bench.executions import Member, execute
+from vscaf.bench.places.domains import DomainsPlace, switch_lines
+from vscaf.bench.places.existing import (
+    FoundFile,
+    Site,
+    check_agent,
+    existing_place,
+    guest_agent_channel,
+    pool_of,
+)
+from vscaf.bench.places.no_vm import NoVmStarted
+from vscaf.bench.places.place import PlaceError
+from vscaf.bench.workloads.workload import Workload
+from vscaf.errors import UsageError, VscafError
+from vscaf.hypervisor.libvirt.masks import mask_cpus
+from vscaf.lab.daemon import DaemonProcess
+from vscaf.lab.processes import start_time
+
+from .faults import Faults
+from .hosts import ONLINE
+from .node import write_node
+
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+SYS = "/sys/devices/system/cpu"
+POOL = [0, 2]
+FOUND = {"a": [{2}, {0, 4}], "b": [{0, 2, 4}, {4}, {0}]}  # pins by hand
+IN_GUEST = {"a": {0, 1}, "b": {0, 1}}  # b has put its third CPU offline
+
+
+@dataclass
+class ShellGuest:
+    """Stands in for a guest: its commands run here, and its CPUs are files."""
+
+    directory: Path
+    cpus: int
+    online: set[int]
+    closed: bool = False
+    commands: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        (self.directory / "bin").mkdir(parents=True)
+        for cpu in range(1, self.cpus):
+            (self.directory / f"cpu{cpu}").mkdir()
+            (self.directory / f"cpu{cpu}" / "online").write_text(f"{int(cpu in self.online)}\n")
+
+    def now_online(self) -> set[int]:
+        files = {cpu: self.directory / f"cpu{cpu}" / "online" for cpu in range(1, self.cpus)}
+        return {0} | {cpu for cpu, file in files.items() if file.is_file() and file.read_text().strip() == "1"}
+
+    def install(self, name: str, script: str) -> None:
+        path = self.directory / "bin" / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def start(self, command: str) -> NoVmStarted:
+        self.commands.append(command)
+        (self.directory / "online").write_text(",".join(map(str, sorted(self.now_online()))) + "\n")
+        environment = {"PATH": f"{self.directory / 'bin'}:/usr/bin:/bin"}
+        inside = command.replace(SYS, str(self.directory))
+        return NoVmStarted(["sh", "-c", inside], self.directory, environment, lambda *_: None)
+
+    def write(self, path: str, content: bytes) -> None:
+        Path(path).write_bytes(content)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Bench:
+    """Two domains with pins of their own, their guests, and the place that a bench makes of them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.faults = Faults()
+        self.output = directory / "output"
+        self.uri = write_node(directory, 4, {name: (len(pins), len(pins)) for name, pins in FOUND.items()})
+        self.guests = {
+            name: ShellGuest(directory / f"guest-{name}", len(pins), IN_GUEST[name]) for name, pins in FOUND.items()
+        }
+        connection = self.faults.open(self.uri)
+        for name, pins in FOUND.items():
+            for vcpu, cpus in enumerate(pins):
+                connection.lookupByName(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(8)))
+        self.faults.called.clear()
+
+    def place(
+        self, arrangements: tuple[str, ...] = (), workloads: tuple[Workload, ...] = (), **options: Any
+    ) -> AbstractContextManager[DomainsPlace]:
+        def channel(name: str) -> Callable[[Any], ShellGuest]:
+            return lambda domain: self.guests[domain.name()] if domain.name() == name else pytest.fail("another domain")
+
+        return existing_place(
+            self.uri,
+            {name: channel(name) for name in FOUND},
+            POOL,
+            workloads=workloads,
+            arrangements=arrangements,
+            programs=self.output / "no-programs",
+            output=self.output,
+            opener=self.faults.open,
+            **{"control_socket": self.output / "no-daemon.sock", **options},
+        )
+
+    def pins(self, name: str) -> list[set[int]]:
+        masks = self.faults.real.lookupByName(name).vcpuPinInfo(LIVE)
+        return [set(mask_cpus(mask)) for mask in masks]
+
+    def as_found(self) -> bool:
+        return all(
+            self.pins(name) == FOUND[name] and self.guests[name].now_online() == IN_GUEST[name] for name in FOUND
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    found = Bench(tmp_path)
+    assert found.as_found()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arrangement", "pins", "online"),
+    [
+        ("unmanaged", {"a": [{0, 2}] * 2, "b": [{0, 2}] * 3}, IN_GUEST),
+        ("pinned", {"a": [{0}, {2}], "b": [{0}, {2}, {0}]}, IN_GUEST),
+        ("static", {"a": [{0}] * 2, "b": [{2}] * 3}, {"a": {0}, "b": {0}}),
+    ],
+)
+def test_a_baseline_is_set_and_all_is_put_back(
+    bench: Bench, arrangement: str, pins: dict[str, list[set[int]]], online: dict[str, set[int]]
+) -> None:
+    with bench.place() as place:
+        with place.arrange(arrangement, (1, 1)) as arranged:
+            assert (arranged.launcher, arranged.transitions()) == ("", 0)
+            assert {name: bench.pins(name) for name in FOUND} == pins
+            assert {name: guest.now_online() for name, guest in bench.guests.items()} == online
+        assert bench.pins("a") == [{0, 2}] * 2 and bench.guests["a"].now_online() == IN_GUEST["a"]
+    assert bench.as_found()
+    assert not (bench.output / "found.json").exists()
+    assert all(guest.closed for guest in bench.guests.values())
+
+
+def test_what_is_changed_is_on_disk_before_the_first_change(bench: Bench) -> None:
+    seen = []
+
+    def before_the_pin(*arguments: Any) -> tuple[Any, ...]:
+        seen.append(msgspec.json.decode((bench.output / "found.json").read_bytes(), type=FoundFile))
+        return arguments
+
+    bench.faults.inject("pinVcpu", times=1, arguments=before_the_pin)
+    with bench.place():
+        pass
+    (kept,) = seen
+    assert sorted(found.pins[0] for found in kept.domains.values()) == ["0,2,4", "2"]
+    assert {found.online for found in kept.domains.values()} == {"0-1"}
+
+
+def test_all_is_put_back_after_an_error_in_the_bench(bench: Bench) -> None:
+    with pytest.raises(RuntimeError, match="in the bench"), bench.place() as place, place.arrange("static", (1, 1)):
+        raise RuntimeError("in the bench")
+    assert bench.as_found()
+
+
+def run_through(bench: Bench) -> str:
+    """A bench with two arrangements. Returns its error, if there is one."""
+    try:
+        with bench.place() as place:
+            for arrangement in ("static", "pinned"):
+                with place.arrange(arrangement, (1, 1)):
+                    pass
+    except VscafError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("method", "code"),
+    [
+        ("pinVcpu", libvirt.VIR_ERR_OPERATION_FAILED),
+        ("pinVcpu", libvirt.VIR_ERR_OPERATION_INVALID),
+        ("pinVcpu", libvirt.VIR_ERR_RPC),
+        ("getCPUMap", libvirt.VIR_ERR_RPC),
+        ("XMLDesc", libvirt.VIR_ERR_INTERNAL_ERROR),
+        ("vcpuPinInfo", libvirt.VIR_ERR_RPC),
+        ("vcpusFlags", libvirt.VIR_ERR_OPERATION_INVALID),
+        ("schedulerParametersFlags", libvirt.VIR_ERR_RPC),
+        ("isActive", libvirt.VIR_ERR_RPC),
+        ("lookupByName", libvirt.VIR_ERR_NO_DOMAIN),
+    ],
+)
+def test_whichever_call_fails_all_is_put_back_or_the_error_says_what_is_not(
+    tmp_path: Path, method: str, code: int
+) -> None:
+    reached = 0
+    while True:
+        (tmp_path / str(reached)).mkdir()
+        bench = Bench(tmp_path / str(reached))
+        fault = bench.faults.inject(method, skip=reached, error=code, message="made up")
+        error = run_through(bench)
+        if fault.hits == 0:
+            break
+        assert error
+        bench.faults.clear()
+        if "not everything could be put back" in error:
+            assert "found.json keeps" in error and (bench.output / "found.json").exists()
+            assert run_through(bench) == ""  # the next bench puts it back
+        assert bench.as_found(), f"after call {reached} of {method} failed: {error}"
+        assert not (bench.output / "found.json").exists()
+        reached += 1
+    assert reached > 0
+
+
+def leave_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bench that puts nothing back, as one that is killed."""
+    with monkeypatch.context() as killed:
+        killed.setattr("vscaf.bench.places.existing.put_back", lambda *_: None)
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        assert run_through(bench) == ""
+    assert not bench.as_found() and (bench.output / "found.json").exists()
+
+
+def test_what_a_killed_bench_found_is_put_back_by_the_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_behind(bench, monkeypatch)
+    assert run_through(bench) == ""
+    assert bench.as_found() and not (bench.output / "found.json").exists()
+
+
+def test_what_was_found_before_the_host_was_booted_is_over(bench: Bench) -> None:
+    path = bench.output / "found.json"
+    with bench.place():
+        seen = msgspec.json.decode(path.read_bytes(), type=FoundFile)
+    wrong = {key: msgspec.structs.replace(one, pins={0: "0", 1: "0"}) for key, one in seen.domains.items()}
+    path.write_bytes(msgspec.json.encode(FoundFile("another", wrong)))
+    assert run_through(bench) == "" and bench.as_found()
+
+
+def test_what_was_found_before_a_domain_started_again_is_over(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_behind(bench, monkeypatch)
+    domain = bench.faults.real.lookupByName("a")
+    domain.destroy()
+    domain.create()
+    started_with = bench.pins("a")
+    assert started_with != FOUND["a"]
+    assert run_through(bench) == ""
+    assert (bench.pins("a"), bench.pins("b")) == (started_with, FOUND["b"])
+
+
+def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_changed(bench: Bench) -> None:
+    bench.output.mkdir()
+    (bench.output / "found.json").write_text("{")
+    with pytest.raises(PlaceError, match=r"found.json cannot be read.*by hand"), bench.place():
+        pass
+    assert bench.as_found() and bench.faults.called["pinVcpu"] == 0
+
+
+def test_quota_is_refused_where_libvirt_has_none(bench: Bench) -> None:
+    with bench.place() as place, pytest.raises(PlaceError, match=r"guest a: its hypervisor has no CPU quota"):
+        place.arrange("quota", (1, 1)).__enter__()
+    assert bench.as_found()
+
+
+def test_a_guest_that_may_not_switch_its_cpus_is_said(bench: Bench) -> None:
+    with bench.place() as place:
+        (bench.guests["b"].directory / "cpu1" / "online").unlink()
+        (bench.guests["b"].directory / "cpu1" / "online").mkdir()
+        with pytest.raises(PlaceError, match=r"guest b: its CPUs could not be switched.*as root"):
+            place.arrange("static", (1, 1)).__enter__()
+        (bench.guests["b"].directory / "cpu1" / "online").rmdir()
+        (bench.guests["b"].directory / "cpu1" / "online").write_text("1\n")
+    assert bench.as_found()
+
+
+def test_cpus_that_are_as_wanted_are_not_switched(tmp_path: Path) -> None:
+    guest = ShellGuest(tmp_path / "guest", 3, {0, 1})
+    for cpu in (1, 2):
+        (guest.directory / f"cpu{cpu}" / "online").chmod(0o400)
+    assert guest.start(switch_lines((0, 1, 2), {0, 1})).wait(60).status == 0
+    assert "cpu0/" not in guest.commands[-1]
+    if os.geteuid() != 0:
+        assert guest.start(switch_lines((0, 1, 2), {0})).wait(60).status == 1
+
+
+# Programs and their files
+
+
+def test_programs_run_in_their_guest_and_find_their_files(bench: Bench, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho it ran on $OMP_NUM_THREADS\n")
+    program.chmod(0o755)
+    workload = Workload("it", "it && ./more/it", {"it": program, "more/it": program})
+    with bench.place(workloads=(workload,)) as place:
+        ended = place.start("b", workload.command, {"OMP_NUM_THREADS": "1 or 2"}).wait(60)
+        assert (ended.status, ended.output) == (0, "it ran on 1 or 2\n" * 2)
+        directory = place.start("b", "pwd", {}).wait(60).output.strip()
+        members = [Member(name, workload, workload.command, {}, 0.0) for name in place.members]
+        with place.arrange("static", (1, 1)):
+            assert [len(one) for one in execute(place, members, 0.0)] == [1, 1]
+    assert directory.startswith("/var/tmp/vscaf-bench-") and not Path(directory).exists()
+
+
+def test_a_shipped_workload_is_copied_if_the_guest_has_it_not(bench: Bench) -> None:
+    workload = Workload("cg.S", "cg.S", npb=True)
+    with pytest.raises(PlaceError, match=r"guest a has no cg.S.*make programs"), bench.place(workloads=(workload,)):
+        pass
+    programs = bench.output / "no-programs"
+    programs.mkdir(parents=True)
+    (programs / "cg.S").write_text("#!/bin/sh\necho from the host\n")
+    (programs / "cg.S").chmod(0o755)
+    bench.guests["b"].install("cg.S", "echo from the guest")
+    with bench.place(workloads=(workload,)) as place:
+        outputs = [place.start(name, "cg.S", {}).wait(60).output for name in place.members]
+    assert outputs == ["from the host\n", "from the guest\n"]
+
+
+# Policies
+
+
+def with_an_agent(guest: ShellGuest, check: str = "exit 0", status: str = "exit 0") -> None:
+    guest.install("vscaf-run", 'exec "$@"')
+    guest.install("vscaf-agent", f'case "$1" in --check) {check} ;; --status) {status} ;; esac')
+
+
+def test_under_a_policy_a_daemon_of_its_own_runs(bench: Bench) -> None:
+    for guest in bench.guests.values():
+        with_an_agent(guest)
+    with bench.place(("unmanaged", "equipartition")) as place:
+        with place.arrange("equipartition", (1, 1)) as arranged:
+            (pid,) = arranged.helpers
+            assert arranged.launcher == "vscaf-run " and arranged.transitions() >= 0
+            assert b"daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            assert (bench.output / "state" / "lock").exists()
+            assert bench.pins("a") == [{0, 2}] * 2  # this process's driver is not the daemon's
+        assert start_time(pid) is None
+        assert list((bench.output / "logs").glob("vscaf-equipartition-1.log"))
+    assert bench.as_found()
+
+
+@pytest.mark.parametrize(
+    ("check", "status", "message"),
+    [
+        (None, "exit 0", r"guest b has no vscaf agent that works.*org\.vscaf\.agent\.0"),
+        (
+            "echo 'ok all'; echo 'missing  port: no port'; exit 1",
+            "exit 0",
+            r"guest b .*: missing  port: no port: install",
+        ),
+        ("exit 0", "exit 1", r"guest b: its vscaf agent does not run: systemctl"),
+    ],
+)
+def test_a_guest_without_an_agent_is_refused_for_policies_alone(
+    bench: Bench, check: str | None, status: str, message: str
+) -> None:
+    with_an_agent(bench.guests["a"])
+    if check is not None:
+        with_an_agent(bench.guests["b"], check, status)
+    with bench.place(("unmanaged", "static")):
+        pass
+    with pytest.raises(PlaceError, match=message), bench.place(("unmanaged", "equipartition")):
+        pass
+    assert bench.as_found()
+
+
+def test_it_is_refused_beside_a_daemon(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    site = Site(bench.uri, tmp_path / "d", tmp_path / "d")
+    with (
+        DaemonProcess(site, "0,2", {"a": {}, "b": {}}, policy="equipartition") as daemon,
+        pytest.raises(PlaceError, match=r"a vscaf daemon answers.*stop it"),
+        bench.place(control_socket=daemon.control_socket),
+    ):
+        pass
+    assert not bench.faults.called
+    with bench.place(control_socket=daemon.control_socket):
+        pass
+
+
+# What is refused
+
+
+def test_the_pool_is_where_the_vcpus_may_run_unless_it_is_given(bench: Bench) -> None:
+    def pool(text: str | None, *names: str) -> list[int]:
+        return pool_of(bench.uri, names or ("a", "b"), text, bench.faults.open)
+
+    assert pool(None) == sorted(ONLINE)
+    assert pool("0,2") == [0, 2]
+    bench.faults.real.lookupByName("a").pinVcpu(0, (True,) + (False,) * 7)
+    bench.faults.real.lookupByName("a").pinVcpu(1, (False, True, True) + (False,) * 5)
+    assert pool(None, "a") == [0, 2]  # CPU 1 is offline
+    for text, message in (("1,2", "CPU 1 is not online"), ("0", "1 CPUs and there are 2"), ("x", "write it like")):
+        with pytest.raises(UsageError, match=message):
+            pool(text)
+
+
+def test_a_domain_that_does_not_run_is_said(bench: Bench) -> None:
+    with pytest.raises(UsageError, match=r"domain nobody: there is no such domain.*virsh list"):
+        pool_of(bench.uri, ("a", "nobody"), None, bench.faults.open)
+    bench.faults.real.lookupByName("a").destroy()
+    with pytest.raises(UsageError, match=r"domain a does not run.*virsh start a"):
+        pool_of(bench.uri, ("a", "b"), None, bench.faults.open)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(libvirt.VIR_ERR_AUTH_FAILED, "run this as root, or in the group libvirt"), (libvirt.VIR_ERR_NO_CONNECT, "--uri")],
+)
+def test_a_libvirt_that_cannot_be_reached_is_said(bench: Bench, code: int, message: str) -> None:
+    bench.faults.inject("open", error=code)
+    with pytest.raises(PlaceError, match=message), bench.place():
+        pass
+
+
+def test_a_domain_without_a_guest_agent_is_told_what_to_do(bench: Bench) -> None:
+    with pytest.raises(PlaceError, match=r"guest a: its guest agent could not do guest-ping:.*give --ssh"):
+        guest_agent_channel(bench.faults.real.lookupByName("a"))
+
+
+def test_a_qemu_on_another_machine_is_said(bench: Bench) -> None:
+    with bench.place() as place, pytest.raises(PlaceError, match=r"guest a: its QEMU does not run on this machine"):
+        place.watch([])
+
+
+def test_all_guests_are_checked_by_the_same_rules(bench: Bench) -> None:
+    with ExitStack() as stack:
+        place = stack.enter_context(bench.place())
+        for guest in bench.guests.values():
+            with_an_agent(guest)
+        for member in place._guests:
+            check_agent(member)
