@@ -92,3 +92,44 @@ def _exit_with(run: Callable[[], int], output: Path) -> None:
     except KeyboardInterrupt:
         click.echo(f"vscaf: interrupted: the same command goes on from {output}/samples.jsonl", err=True)
         sys.exit(130)
+
+
+@bench.command(short_help="What only a host with KVM can show.")
+@click.option(
+    "--parts",
+    default="",
+    callback=_names,
+    metavar="NAME,...",
+    help="Of unplug, counters, siblings, splits. Default: all.",
+)
+@click.option(
+    "--image",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=lambda: os.environ.get("VSCAF_IMAGE", "build/image/current"),
+    help="The guests' image. Default: VSCAF_IMAGE, else build/image/current.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("build/bench/accept"),
+    show_default=True,
+    help="Directory for vscaf-accept.tar.gz, accept.json and logs.",
+)
+def accept(*, parts: tuple[str, ...], image: Path, output: Path) -> None:
+    """Check on this host what needs KVM, in 15 minutes: unplugging vCPUs, a virtual PMU, SMT siblings, unequal splits.
+
+    Each part says passed, failed, or not possible here and why. OUTPUT/vscaf-accept.tar.gz is the file to send back.
+
+    Exit status: 0: no part failed. 1: a part failed, or no guest can run here. 2: an argument is wrong.
+    """
+    from vscaf.bench.accept import acceptance  # noqa: PLC0415  (its imports are slow)
+
+    line = f"vscaf bench accept --parts {','.join(parts) or 'all'} --image {image} --output {output}"
+    try:
+        sys.exit(acceptance.run(acceptance.Arguments(parts, image, output, line)))
+    except VscafError as error:
+        click.echo(f"vscaf: {one_line(error)}", err=True)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        click.echo("vscaf: interrupted", err=True)
+        sys.exit(130)
