@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import socket
@@ -14,8 +15,10 @@ REPLACEMENT = "HOST"
 
 
 def host_names() -> list[str]:
-    """The names of this host: with and without its domain."""
+    """The names of this host: with and without its domain. libvirt logs the canonical one."""
     names = {socket.gethostname(), socket.getfqdn()}
+    with contextlib.suppress(socket.gaierror):  # no name service knows it: then libvirt knows no other name either
+        names |= {row[3] for row in socket.getaddrinfo(socket.gethostname(), None, flags=socket.AI_CANONNAME)}
     return sorted({part for name in names for part in (name, name.partition(".")[0])} - {"", "localhost"})
 
 

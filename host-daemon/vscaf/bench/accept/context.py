@@ -18,6 +18,7 @@ from vscaf.lab.processes import end, read_pid
 
 GRACE_S = 5.0  # after the deadline, for waits that know it
 END_S = 2.0
+LIBVIRTD_PID = "driver.pid"  # lies beside the files of the guests
 BUSY = "NPB_REPEAT=10000 vscaf-run cg.W"  # in a guest: a program that computes until it is ended
 
 
@@ -90,5 +91,5 @@ def end_guests(lab: Path) -> None:
     """Ends QEMU of each guest of the lab in this directory."""
     for file in (lab / "run" / "qemu").glob("*.pid"):
         pid = read_pid(file)
-        if pid is not None:
+        if pid is not None and file.name != LIBVIRTD_PID:
             end(pid, END_S)

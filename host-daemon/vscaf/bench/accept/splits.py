@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from vscaf.bench.accept.context import Context, Part
@@ -27,7 +27,7 @@ POLICY = "max-speedup-fitted"
 PROGRAMS = {True: ("cg.A", "ep.A"), False: ("cg.W", "ep.S")}  # by whether guests are accelerated
 CPUS, CORES = 4, 3  # the least
 MOST_CORES = 8
-ROUNDS = 5  # at most
+ROUNDS, LEAST_ROUNDS = 5, 3  # at most; for a verdict
 SECONDS = 4.0  # of a run
 POLICY_SECONDS = 20.0  # it begins with an equal split, and learns
 SETTING_S = 10.0  # to arrange the guests for a run
@@ -41,9 +41,10 @@ def judge(
     by_split: Mapping[Split, Mapping[int, float]],
     held: Split | None,
     wrong: Sequence[str] = (),
+    disturbed: int = 0,
 ) -> Verdict:
     """The verdict from sums of speedups, by round. held: the split that the policy had longest; None: not known.
-    wrong: programs whose results were wrong."""
+    wrong: programs whose results were wrong. disturbed: runs in which other processes had too much CPU time."""
     if wrong:
         return Verdict(Outcome.FAILED, f"the verification of {' and '.join(wrong)} failed")
     rounds = sorted(number for number in policy if all(number in one for one in by_split.values()))
@@ -62,11 +63,16 @@ def judge(
         "best": name(best),
         "best_is": kind,
         "policy_held_longest": chosen,
+        "disturbed_runs": disturbed,
     }
     told = (
         f"the sum of speedups was {ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f}) of that with the best split, "
-        f"{name(best)}, which is {kind}; the policy held {chosen} longest; {len(rounds)} rounds"
+        f"{name(best)}, which is {kind}; the policy held {chosen} longest; rounds: {len(rounds)}"
     )
+    if disturbed:
+        told += f"; other processes disturbed {disturbed} runs"
+    if len(rounds) < LEAST_ROUNDS:
+        return Verdict(Outcome.FAILED, f"not decided in fewer than {LEAST_ROUNDS} rounds: {told}", figures)
     if ratio.low >= 1 - WITHIN:
         return Verdict(Outcome.PASSED, told, figures)
     if ratio.high >= 1 - WITHIN:
@@ -108,20 +114,29 @@ def unverified(samples: Sequence[Sample]) -> list[str]:
     return sorted({one.workload for one in programs if not all(run.verified for run in one.executions)})
 
 
-def held_longest(events: Sequence[Mapping[str, Any]], domains: Sequence[str]) -> Split | None:
-    """The split that was in force longest, of those that gave every domain CPUs. events: a daemon's, in order."""
+def held_longest(events: Sequence[Mapping[str, Any]], domains: Sequence[str], end: datetime) -> Split | None:
+    """The split that was in force longest until *end*, of those that gave every domain CPUs. None: there was none.
+
+    events: a daemon's, in order.
+    """
     now: dict[str, int] = {}
     seconds: dict[Split, float] = {}
-    before_s = 0.0
+    since = end
     for event in events:
-        at_s = datetime.fromisoformat(str(event["time"])).timestamp()
-        if len(now) == len(domains) and all(now.values()):
-            split = tuple(now[domain] for domain in domains)
-            seconds[split] = seconds.get(split, 0.0) + at_s - before_s
-        before_s = at_s
-        if event["kind"] == "allocation" and event["domain"] in domains:
-            now[event["domain"]] = 0 if event["to"] == "rest" else len(parse_cpu_list(str(event["to"])))
+        if event["kind"] != "allocation" or event["domain"] not in domains:
+            continue
+        at = datetime.fromisoformat(event["time"])
+        _count(seconds, now, domains, (at - since).total_seconds())
+        since = at
+        now[event["domain"]] = 0 if event["to"] == "rest" else len(parse_cpu_list(event["to"]))
+    _count(seconds, now, domains, (end - since).total_seconds())
     return max(seconds, key=seconds.__getitem__) if seconds else None
+
+
+def _count(seconds: dict[Split, float], now: Mapping[str, int], domains: Sequence[str], more_s: float) -> None:
+    split = tuple(now.get(domain, 0) for domain in domains)
+    if all(split):
+        seconds[split] = seconds.get(split, 0.0) + more_s
 
 
 def obstacle(host: Host) -> str | None:
@@ -152,7 +167,7 @@ class NotingPlace(LabPlace):
             if isinstance(arranged, Managed):
                 events = arranged.daemon.events()
                 self._context.events += events
-                held = held_longest(events, self.members)
+                held = held_longest(events, self.members, datetime.now(UTC))
                 if held is not None:
                     self.held.append(held)
 
@@ -194,6 +209,7 @@ def run(context: Context) -> Verdict:
         {split: by_round for (arrangement, split), by_round in found.items() if arrangement == "static"},
         statistics.mode(place.held) if place.held else None,
         unverified(samples.samples),
+        sum(one.disturbed for one in counted(samples.samples)),
     )
 
 
