@@ -169,7 +169,7 @@ def test_papi_is_found_in_the_list_of_libraries():
     cached = (
         "641 libs found in cache `/etc/ld.so.cache'\n"
         "\tlibpapi.so.7.0 (libc6,x86-64) => /lib/x86_64-linux-gnu/libpapi.so.7.0\n"
-        "\tlibpapi.so.7.0 (libc6) => /lib/i386-linux-gnu/libpapi.so.7.0\n"
+        "\tlibpapi.so.7.0 (libc6,x32) => /libx32/i386-linux-gnu/libpapi.so.7.0\n"
         "\tlibpaper.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libpaper.so.1\n"
     )
     assert found_papi(cached) == {"libpapi.so.7.0": Path("/lib/x86_64-linux-gnu/libpapi.so.7.0")}
