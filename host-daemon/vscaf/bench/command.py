@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from vscaf.bench.options import RunOptions, run_options
+from vscaf.bench.options import RunOptions, image_option, run_options
 from vscaf.bench.workloads.options import Sources, names, workload_options
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line
@@ -73,41 +73,15 @@ def report(directory: Path) -> None:
     _exit_with(lambda: write_again(directory), directory)
 
 
-def _together(
-    sources: Sources, chosen: tuple[str, ...], size: int, options: RunOptions, *, every_split: bool = False
-) -> None:
-    from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
-
-    design = designs.together(chosen, size, no_vm=options.place.no_vm, every_split=every_split)
-    _exit_with(lambda: measure.run(design, sources, options), options.output)
-
-
-def _exit_with(run: Callable[[], int], output: Path) -> None:
-    """Ends the command with the status that *run* returns, or after an error with 2 or 1."""
-    try:
-        sys.exit(run())
-    except VscafError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
-    except KeyboardInterrupt:
-        click.echo(f"vscaf: interrupted: the same command goes on from {output}/samples.jsonl", err=True)
-        sys.exit(130)
-
-
 @bench.command(short_help="What only a host with KVM can show.")
 @click.option(
     "--parts",
     default="",
-    callback=_names,
+    callback=names,
     metavar="NAME,...",
     help="Of unplug, counters, siblings, splits. Default: all.",
 )
-@click.option(
-    "--image",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=lambda: os.environ.get("VSCAF_IMAGE", "build/image/current"),
-    help="The guests' image. Default: VSCAF_IMAGE, else build/image/current.",
-)
+@image_option
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -119,17 +93,34 @@ def accept(*, parts: tuple[str, ...], image: Path, output: Path) -> None:
     """Check on this host what needs KVM, in 15 minutes: unplugging vCPUs, a virtual PMU, SMT siblings, unequal splits.
 
     Each part says passed, failed, or not possible here and why. OUTPUT/vscaf-accept.tar.gz is the file to send back.
-
-    Exit status: 0: no part failed. 1: a part failed, or no guest can run here. 2: an argument is wrong.
+    Status 1 also says that a part failed.
     """
     from vscaf.bench.accept import acceptance  # noqa: PLC0415  (its imports are slow)
 
     line = f"vscaf bench accept --parts {','.join(parts) or 'all'} --image {image} --output {output}"
+    _exit_with(lambda: acceptance.run(acceptance.Arguments(parts, image, output, line)), None)
+
+
+def _together(
+    sources: Sources, chosen: tuple[str, ...], size: int, options: RunOptions, *, every_split: bool = False
+) -> None:
+    from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
+
+    design = designs.together(chosen, size, no_vm=options.place.no_vm, every_split=every_split)
+    _exit_with(lambda: measure.run(design, sources, options), options.output)
+
+
+def _exit_with(run: Callable[[], int], output: Path | None) -> None:
+    """Ends the command with the status that *run* returns, or after an error with 2 or 1.
+
+    output: the directory with samples from which the same command goes on; None: it has none.
+    """
     try:
-        sys.exit(acceptance.run(acceptance.Arguments(parts, image, output, line)))
+        sys.exit(run())
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
-        click.echo("vscaf: interrupted", err=True)
+        goes_on = f": the same command goes on from {output}/samples.jsonl" if output is not None else ""
+        click.echo(f"vscaf: interrupted{goes_on}", err=True)
         sys.exit(130)

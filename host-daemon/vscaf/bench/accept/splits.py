@@ -12,7 +12,8 @@ from vscaf.bench.accept.context import Context, Part
 from vscaf.bench.accept.host import Host
 from vscaf.bench.accept.part import Outcome, Verdict
 from vscaf.bench.figures import Figure, figure
-from vscaf.bench.places.lab import LabPlace, Managed, image_with
+from vscaf.bench.places.domains import DomainsPlace, Managed
+from vscaf.bench.places.lab import LabMember, image_with
 from vscaf.bench.places.place import Arranged
 from vscaf.bench.plan import round_of_runs, splits
 from vscaf.bench.samples import ALONE, Sample, SampleFile, counted
@@ -151,17 +152,18 @@ def obstacle(host: Host) -> str | None:
     return None
 
 
-class NotingPlace(LabPlace):
+class NotingPlace(DomainsPlace):
     """Guests of a lab. The events of each arrangement's daemon are noted."""
 
     def __init__(self, context: Context, lab: PrivateLibvirt, guests: Sequence[Guest], pool: Sequence[int]) -> None:
-        super().__init__(lab, guests, pool)
+        members = [LabMember(guest) for guest in guests]
+        super().__init__(members, pool, lab, "guests of the acceptance", helpers=[lab.libvirtd_pid])
         self._context = context
         self.held: list[Split] = []
 
     @contextmanager
     def arrange(self, arrangement: str, allocations: Sequence[int]) -> Iterator[Arranged]:
-        """As in LabPlace."""
+        """As in DomainsPlace."""
         with super().arrange(arrangement, allocations) as arranged:
             yield arranged
             if isinstance(arranged, Managed):
