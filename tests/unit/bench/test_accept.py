@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 from vscaf.bench.accept import acceptance, counters, siblings, splits, unplug
 from vscaf.bench.accept.archive import host_names, scrubbed, scrubbed_values, write_archive
-from vscaf.bench.accept.context import Context, Part
+from vscaf.bench.accept.context import Context, Part, end_guests
 from vscaf.bench.accept.counters import Learned, Program, Reports
 from vscaf.bench.accept.host import Host, read_host
 from vscaf.bench.accept.papi import found_papi
@@ -356,6 +357,21 @@ def test_an_error_is_the_result_of_its_part(tmp_path):
     assert "broken" in (tmp_path / "logs" / "error.txt").read_text()
     late = acceptance.run_part(part("a", 1.0, work=broken), context(tmp_path, 0.0))
     assert late.reason == "its time was over: OSError: no such thing"
+
+
+def test_at_the_end_of_its_time_the_guests_of_a_lab_are_ended_and_libvirtd_is_not(tmp_path):
+    run = tmp_path / "run" / "qemu"
+    run.mkdir(parents=True)
+    guest, libvirtd = (subprocess.Popen(["sleep", "1000"]) for _ in range(2))
+    try:
+        (run / "first.pid").write_text(f"{guest.pid}\n")
+        (run / "driver.pid").write_text(f"{libvirtd.pid}\n")
+        end_guests(tmp_path)
+        assert guest.wait(600) < 0 and libvirtd.poll() is None
+    finally:
+        for child in (guest, libvirtd):
+            child.kill()
+            child.wait()
 
 
 def test_all_budgets_fit_into_15_minutes():
