@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from vscaf.bench.options import RunOptions, run_options
+from vscaf.bench.options import RunOptions, image_option, run_options
 from vscaf.bench.workloads.options import Sources, names, workload_options
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line
@@ -73,6 +73,34 @@ def report(directory: Path) -> None:
     _exit_with(lambda: write_again(directory), directory)
 
 
+@bench.command(short_help="What only a host with KVM can show.")
+@click.option(
+    "--parts",
+    default="",
+    callback=names,
+    metavar="NAME,...",
+    help="Of unplug, counters, siblings, splits. Default: all.",
+)
+@image_option
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("build/bench/accept"),
+    show_default=True,
+    help="Directory for vscaf-accept.tar.gz, accept.json and logs.",
+)
+def accept(*, parts: tuple[str, ...], image: Path, output: Path) -> None:
+    """Check on this host what needs KVM, in 15 minutes: unplugging vCPUs, a virtual PMU, SMT siblings, unequal splits.
+
+    Each part says passed, failed, or not possible here and why. OUTPUT/vscaf-accept.tar.gz is the file to send back.
+    Status 1 also says that a part failed.
+    """
+    from vscaf.bench.accept import acceptance  # noqa: PLC0415  (its imports are slow)
+
+    line = f"vscaf bench accept --parts {','.join(parts) or 'all'} --image {image} --output {output}"
+    _exit_with(lambda: acceptance.run(acceptance.Arguments(parts, image, output, line)), None)
+
+
 def _together(
     sources: Sources, chosen: tuple[str, ...], size: int, options: RunOptions, *, every_split: bool = False
 ) -> None:
@@ -82,13 +110,17 @@ def _together(
     _exit_with(lambda: measure.run(design, sources, options), options.output)
 
 
-def _exit_with(run: Callable[[], int], output: Path) -> None:
-    """Ends the command with the status that *run* returns, or after an error with 2 or 1."""
+def _exit_with(run: Callable[[], int], output: Path | None) -> None:
+    """Ends the command with the status that *run* returns, or after an error with 2 or 1.
+
+    output: the directory with samples from which the same command goes on; None: it has none.
+    """
     try:
         sys.exit(run())
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
-        click.echo(f"vscaf: interrupted: the same command goes on from {output}/samples.jsonl", err=True)
+        goes_on = f": the same command goes on from {output}/samples.jsonl" if output is not None else ""
+        click.echo(f"vscaf: interrupted{goes_on}", err=True)
         sys.exit(130)

@@ -15,6 +15,13 @@ from vscaf.bench.workloads.options import names
 
 QUICK_SECONDS = 3.0
 
+image_option = click.option(
+    "--image",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=lambda: os.environ.get("VSCAF_IMAGE", "build/image/current"),
+    help="The guests' image. Default: VSCAF_IMAGE, else build/image/current.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -100,12 +107,7 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
             metavar="CPUS",
             help="With --existing: the pCPUs that the guests share. Default: those where their vCPUs may run.",
         ),
-        click.option(
-            "--image",
-            type=click.Path(path_type=Path, file_okay=False),
-            default=lambda: os.environ.get("VSCAF_IMAGE", "build/image/current"),
-            help="The guests' image. Default: VSCAF_IMAGE, else build/image/current.",
-        ),
+        image_option,
         click.option(
             "--output",
             type=click.Path(path_type=Path, file_okay=False),
