@@ -129,6 +129,7 @@ bool npb_finish(struct npb_run *run)
 
     if (progress == NULL)
         return true;
+    fflush(stdout); /* the marks may go to the same pipe, and must not break a line of the program's own output */
     for (uint64_t i = 0; i <= progress->count; i++)
         if (fprintf(progress->file, "%.9f %.9f\n", progress->marks[i].fraction, progress->marks[i].seconds) < 0)
             written = false;

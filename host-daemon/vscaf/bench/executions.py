@@ -17,13 +17,15 @@ EXECUTION_DEADLINE_S = 900.0  # for one execution that hangs
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A program and the member of the place that runs it. delay_s: when it starts, after the first."""
+    """A program and the member of the place that runs it. delay_s: when it starts, after the first. clock_ahead_s: how
+    far the member's clock is ahead of this host's; None if that is not known."""
 
     name: str
     workload: Workload
     command: str
     environment: Mapping[str, str]
     delay_s: float
+    clock_ahead_s: float | None = None
 
 
 class _Together:
@@ -89,7 +91,7 @@ def _once(place: Place, member: Member) -> Execution:
     if ended.status == 127:
         raise PlaceError(f"{member.name}: `{member.command}` cannot be run there: {ended.output[-300:]}")
     verified = member.workload.verified(ended.status, ended.output)
-    marks = member.workload.marks(start_s, ended.pieces)
+    marks = member.workload.marks(start_s, ended.pieces, member.clock_ahead_s)
     if verified and len(marks) == 1:
         raise PlaceError(
             f"{member.workload.name}: no line of its output shows progress by --progress; it last printed: "

@@ -126,4 +126,5 @@ class Session:
             arranged.launcher + workload.command,
             dict(workload.environment) | threads,
             number * self._timing.delay_s,
+            self._place.clock_ahead_s(self._place.members[number]),
         )

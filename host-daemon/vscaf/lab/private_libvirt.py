@@ -73,9 +73,9 @@ stdio_handler = "logd"
 """
 
 
-def accepts(path: Path) -> bool:
+def accepts(path: Path, kind: socket.SocketKind = socket.SOCK_STREAM) -> bool:
     """Whether a process listens at the socket. A daemon makes the file a moment before it listens."""
-    with socket.socket(socket.AF_UNIX) as client:
+    with socket.socket(socket.AF_UNIX, kind) as client:
         try:
             client.connect(os.fsencode(path))
         except (FileNotFoundError, ConnectionRefusedError):

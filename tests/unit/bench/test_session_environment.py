@@ -24,6 +24,9 @@ class Place:
         self.started.append((member, command, dict(environment)))
         return SimpleNamespace(wait=lambda timeout_s: Ended(0, ""), kill=lambda: None)
 
+    def clock_ahead_s(self, member):
+        return None
+
     @contextmanager
     def arrange(self, arrangement, allocations):
         launcher = "" if arrangement == "unmanaged" else "vscaf-run "

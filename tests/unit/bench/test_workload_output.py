@@ -6,7 +6,8 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.bench.workloads.workload import Workload
+from vscaf.bench.workloads.shipped import shipped
+from vscaf.bench.workloads.workload import MARKS_MAX, Workload
 from vscaf.errors import UsageError
 
 STEPS = Workload("steps", "run", progress=re.compile(r"^step +([-.\d,]*)"))
@@ -96,3 +97,19 @@ def test_the_fingerprint_covers_all_that_decides(tmp_path):
     file.write_text("2")
     hashes.add(base.fingerprint())
     assert len(hashes) == 2 + len(others)
+
+
+def test_marks_with_times_of_their_own_are_on_the_hosts_clock():
+    (one,) = shipped(["ep.S"])
+    output = [(110.0, "Time = 2\n0.000000000 1003.000000000\n0.500000000 1004.500000000\n1.000000000 1005.000000000\n")]
+    assert one.marks(102.0, output, 900.0) == ((102.0, 0.0), (104.5, 0.5), (105.0, 1.0))
+    assert one.marks(102.0, output, None) == (), "without the clock an execution counts as even"
+
+
+@given(st.integers(min_value=1, max_value=1000))
+def test_samples_keep_few_marks_and_the_last(count):
+    lines = "".join(f"{number / count:.9f} {100 + number:.9f}\n" for number in range(count + 1))
+    marks = shipped(["ep.S"])[0].marks(100.0, [(5000.0, lines)], 0.0)
+    assert len(marks) <= MARKS_MAX + 1
+    assert marks[-1] == (100.0 + count, 1.0)
+    assert all(before[0] < after[0] and before[1] < after[1] for before, after in itertools.pairwise(marks))

@@ -46,6 +46,9 @@ class Member(Protocol):
     def start(self, command: str) -> Started:
         """Starts a shell command in the guest. Raises PlaceError if the guest is gone."""
 
+    def clock_ahead_s(self) -> float | None:
+        """How far the guest's clock is ahead of the host's; None if that is not known."""
+
 
 @dataclass
 class Managed:
@@ -91,6 +94,9 @@ class DomainsPlace:
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> Started:
         guest = self._guests[self.members.index(member)]
         return guest.start(shell_lines(guest.directory, command, environment))
+
+    def clock_ahead_s(self, member: str) -> float | None:
+        return self._guests[self.members.index(member)].clock_ahead_s()
 
     @contextmanager
     def arrange(self, arrangement: str, allocations: Sequence[int]) -> Iterator[Arranged]:

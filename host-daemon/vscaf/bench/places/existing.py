@@ -92,6 +92,9 @@ class RunningGuest:
     def start(self, command: str) -> Started:
         return self.channel.start(command)
 
+    def clock_ahead_s(self) -> float | None:
+        return None  # a guest agent tells the time of day alone
+
 
 @dataclass(frozen=True)
 class Site:

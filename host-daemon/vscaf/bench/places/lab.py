@@ -56,6 +56,9 @@ class LabMember:
     def qemu_pid(self) -> int:
         return self._guest.qemu_pid
 
+    def clock_ahead_s(self) -> float | None:
+        return self._guest.clock_offset().seconds
+
     def start(self, command: str) -> LabStarted:
         try:
             return LabStarted(self._guest.start(command))

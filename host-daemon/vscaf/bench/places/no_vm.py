@@ -9,6 +9,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -25,6 +26,7 @@ from vscaf.bench.places.quota_group import quota_group
 from vscaf.bench.workloads.workload import Workload
 from vscaf.cpulist import format_cpu_list
 from vscaf.lab.polling import until
+from vscaf.lab.private_libvirt import accepts
 from vscaf.lab.processes import end_child, sigterm_exits, tree_threads
 
 AGENT_POLICIES = ("max-speedup", "equipartition")
@@ -97,10 +99,10 @@ class NoVmStarted:
 class Agent:
     """Context manager: a stand-alone agent that splits some CPUs. Raises PlaceError if it does not start."""
 
-    def __init__(self, program: str, policy: str, cpus: Sequence[int], socket: Path, log: Path) -> None:
+    def __init__(self, program: str, policy: str, cpus: Sequence[int], path: Path, log: Path) -> None:
         self._command = ["taskset", "-c", format_cpu_list(cpus)]
-        self._command += [program, "--standalone", "--policy", policy, "--socket", str(socket)]
-        self._socket = socket
+        self._command += [program, "--standalone", "--policy", policy, "--socket", str(path)]
+        self._path = path
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -112,7 +114,7 @@ class Agent:
             )
         self._process = process
         try:
-            until(lambda: self._socket.exists() or process.poll() is not None, "the agent has no socket")
+            until(lambda: self._accepts() or process.poll() is not None, "the agent has no socket")
         except TimeoutError:
             end_child(process, END_PATIENCE_S)
             raise PlaceError(f"the agent did not start: see {self._log}") from None
@@ -120,10 +122,13 @@ class Agent:
             raise PlaceError(f"the agent did not start: see {self._log}")
         return process
 
+    def _accepts(self) -> bool:
+        return accepts(self._path, socket.SOCK_SEQPACKET)
+
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
             end_child(self._process, END_PATIENCE_S)
-        self._socket.unlink(missing_ok=True)
+        self._path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,9 @@ class NoVmPlace:
             watch.add(member, started.pid)
         return started
 
+    def clock_ahead_s(self, member: str) -> float | None:
+        return 0.0  # a process has the host's clock
+
     @contextmanager
     def arrange(self, arrangement: str, allocations: Sequence[int]) -> Iterator[Arranged]:
         before = self._ways
@@ -190,13 +198,13 @@ class NoVmPlace:
             check_policy(arrangement)
             self._agents += 1
             name = f"agent-{arrangement}-{self._agents}"
-            socket = self._directory / f"{name}.sock"
+            path = self._directory / f"{name}.sock"
             program = shutil.which("vscaf-agent", path=self._path)
             if program is None:
                 raise PlaceError("there is no vscaf-agent: build it with `make programs`, or install vscaf")
-            agent = Agent(program, arrangement, self._pool, socket, self._logs / f"{name}.log")
+            agent = Agent(program, arrangement, self._pool, path, self._logs / f"{name}.log")
             process = stack.enter_context(agent)
-            self._ways = [_Way(format_cpu_list(self._pool), {"VSCAF_SOCKET": str(socket)}) for _ in self.members]
+            self._ways = [_Way(format_cpu_list(self._pool), {"VSCAF_SOCKET": str(path)}) for _ in self.members]
             yield WithoutDaemon("vscaf-run ", (process.pid,))
 
     def _way(self, arrangement: str, one: Setting, stack: ExitStack) -> _Way:

@@ -84,6 +84,9 @@ class Place(Protocol):
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> Started:
         """Starts a shell command in a member, in the directory of the workloads' files."""
 
+    def clock_ahead_s(self, member: str) -> float | None:
+        """How far CLOCK_MONOTONIC of the member is ahead of this host's; None if that is not known."""
+
     def arrange(self, arrangement: str, allocations: Sequence[int]) -> AbstractContextManager[Arranged]:
         """Arranges the members until the end of the context. Then everything is put back.
 
