@@ -20,6 +20,7 @@
 
 #define EXPERIMENTS 2 /* for each act */
 #define BETWEEN_NS UINT64_C(20000000)
+#define NAPS_MAX 1000000 /* of a nap of the shim, at least 20 us each: this catches hangs */
 
 __attribute__((visibility("default"))) struct standin_script standin_script = {
     .serial = 1.6, .by_team = {0, 1.6, 1.2, 1.2, 1.2}};
@@ -78,6 +79,20 @@ double busy(double ms)
     if (real())
         scripted_advance((uint64_t)(ms * 1e6));
     return x;
+}
+
+/* The shim naps with this while it waits for the end of a child that it has killed, 100 ms in total at most. Here a nap
+ * lasts until that child is dead, because on a busy machine it may take longer. */
+int nanosleep(const struct timespec *asked, struct timespec *left)
+{
+    pid_t child;
+    char state;
+    int result, naps = 0;
+    do
+        result = (int)syscall(SYS_nanosleep, asked, left);
+    while (result == 0 && gettid() == master && real() && children(&child, &state) && state != 'Z'
+           && ++naps < NAPS_MAX);
+    return result;
 }
 
 static void on_child(int number)
