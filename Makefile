@@ -90,6 +90,8 @@ check: lint test-c test-unit test-guest ## run all checks
 
 soak: image ## run for hours: an hour of fuzzing, thousands of random histories, chaos, systemd, Debian 13 (root)
 	@$(STAGE) 'an hour of fuzzing' $(MAKE) fuzz ARGS='--seconds 3600'
+	@$(STAGE) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
+	@$(STAGE) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
 	@$(STAGE) 'thousands of random histories' $(MAKE) test-unit VSCAF_EXPLORE=2000
 	@$(STAGE) chaos $(MAKE) chaos ARGS='--seconds 1800'
 	@$(STAGE) systemd $(MAKE) test-systemd
