@@ -121,6 +121,8 @@ def _exit_with(run: Callable[[], int], output: Path | None) -> None:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
-        goes_on = f": the same command goes on from {output}/samples.jsonl" if output is not None else ""
+        goes_on = (
+            f": the same command, without --restart, goes on from {output}/samples.jsonl" if output is not None else ""
+        )
         click.echo(f"vscaf: interrupted{goes_on}", err=True)
         sys.exit(130)

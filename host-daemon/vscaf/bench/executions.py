@@ -29,39 +29,60 @@ class Member:
 
 
 class _Together:
-    """Who still has executions that count. Executions of those who have not are padding."""
+    """The commands of a run. Executions of programs that have no more that count are padding."""
 
     def __init__(self, count: int) -> None:
         self._computing = count
-        self._padding: list[Started] = []
+        self._running: list[tuple[Started, bool]] = []  # and whether it is padding
+        self._ended = False
         self._lock = threading.Lock()
+
+    def start(self, place: Place, member: Member, *, padding: bool) -> Started | None:
+        """Starts the program; None if the run has ended, or if padding is not needed any more."""
+        with self._lock:
+            if self._ended or (padding and self._computing == 0):
+                return None
+            started = place.start(member.name, member.command, member.environment)
+            self._running.append((started, padding))
+            return started
+
+    def ended(self, started: Started) -> None:
+        """A command has ended."""
+        with self._lock:
+            self._running = [one for one in self._running if one[0] is not started]
 
     def done(self) -> None:
         """One program has no more executions that count. If it was the last, all padding is ended."""
         with self._lock:
             self._computing -= 1
             if self._computing == 0:
-                for started in self._padding:
-                    started.kill()
+                _kill([started for started, padding in self._running if padding])
 
-    def pad(self, place: Place, member: Member) -> bool:
-        """Runs the program once more, if others still compute. Returns whether it did."""
+    def end(self) -> None:
+        """Ends all that still runs; nothing more is started."""
         with self._lock:
-            if self._computing == 0:
-                return False
-            started = place.start(member.name, member.command, member.environment)
-            self._padding.append(started)
-        _wait(member, started)
-        with self._lock:
-            self._padding.remove(started)
-        return True
+            self._ended = True
+            _kill([started for started, _ in self._running])
+
+
+def _kill(commands: Sequence[Started]) -> None:
+    """Kills all, whether or not one of them cannot be. Raises PlaceError then."""
+    errors = []
+    for started in commands:
+        try:
+            started.kill()
+        except PlaceError as error:
+            errors.append(str(error))
+    if errors:
+        raise PlaceError("; ".join(errors))
 
 
 def execute(place: Place, members: Sequence[Member], seconds: float) -> list[list[Execution]]:
     """Runs all programs over and over for *seconds* from the start of the last. Returns the executions of each.
 
     Who has done its last one goes on until all others have, so that nobody's last execution has the CPUs for itself.
-    Executions begun only for that are ended and do not count. Raises PlaceError if a program cannot be run at all.
+    Executions begun only for that are ended and do not count. Raises PlaceError if a program cannot be run at all; an
+    error or an interruption ends all programs.
     """
     begin_s = time.monotonic()
     end_s = begin_s + max(member.delay_s for member in members) + seconds
@@ -72,38 +93,54 @@ def execute(place: Place, members: Sequence[Member], seconds: float) -> list[lis
         try:
             time.sleep(max(0.0, begin_s + member.delay_s - time.monotonic()))
             while not executions or time.monotonic() < end_s:
-                executions.append(_once(place, member))
+                one = _once(place, member, together)
+                if one is None:
+                    break
+                executions.append(one)
+        except BaseException:
+            together.end()
+            raise
         finally:
             together.done()
-        while together.pad(place, member):
-            pass
+        while (started := together.start(place, member, padding=True)) is not None:
+            _wait(member, started, together)
         return executions
 
     with ThreadPoolExecutor(len(members)) as pool:
-        return list(pool.map(run, members))
+        try:
+            return list(pool.map(run, members))
+        except BaseException:
+            together.end()
+            raise
 
 
-def _once(place: Place, member: Member) -> Execution:
+def _once(place: Place, member: Member, together: _Together) -> Execution | None:
+    """One execution; None if the run was ended before it began."""
     start_s = time.monotonic()
-    started = place.start(member.name, member.command, member.environment)
-    ended = _wait(member, started)
+    started = together.start(place, member, padding=False)
+    if started is None:
+        return None
+    ended = _wait(member, started, together)
     end_s = time.monotonic()
-    if ended.status == 127:
+    if ended.status in (126, 127):
         raise PlaceError(f"{member.name}: `{member.command}` cannot be run there: {ended.output[-300:]}")
     verified = member.workload.verified(ended.status, ended.output)
     marks = member.workload.marks(start_s, ended.pieces, member.clock_ahead_s)
     if verified and len(marks) == 1:
         raise PlaceError(
-            f"{member.workload.name}: no line of its output shows progress by --progress; it last printed: "
-            f"{ended.output[-300:]}"
+            f"{member.workload.name}: no line of its output shows its progress; it last printed: {ended.output[-300:]}"
         )
     return Execution(start_s, end_s, verified, ended.status, marks)
 
 
-def _wait(member: Member, started: Started) -> Ended:
+def _wait(member: Member, started: Started, together: _Together) -> Ended:
     """The end of an execution. Raises PlaceError if it hangs; then it was killed."""
     try:
         return started.wait(EXECUTION_DEADLINE_S)
     except TimeoutError as error:
         started.kill()
-        raise PlaceError(f"{member.name}: {member.workload.name}: {error}") from None
+        raise PlaceError(
+            f"{member.name}: {member.workload.name}: {error}: if it does not hang, run a smaller class of it"
+        ) from None
+    finally:
+        together.ended(started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -79,13 +79,14 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """All figures of a bench. left_out: groups without figures, because a workload of theirs was not measured alone
-    yet."""
+    """All figures of a bench. left_out: groups without figures, because there is no run of one of their workloads alone
+    on one thread in which it was right. verified: whether every execution that counts was right, of all runs."""
 
     workloads: tuple[WorkloadFigures, ...]
     groups: tuple[GroupFigures, ...]
     comparisons: tuple[Comparison, ...]
     left_out: tuple[tuple[str, ...], ...] = ()
+    verified: bool = True
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -122,26 +123,38 @@ def verdict(ratio: Figure) -> Verdict:
     return Verdict.LOSS if ratio.high < 1 - EVEN else Verdict.EVEN
 
 
-def figures(samples: Sequence[Sample], baselines: Sequence[str], *, steady: bool = True) -> Figures:
+def figures(samples: Sequence[Sample], baselines: Sequence[str]) -> Figures:
     """The figures of all samples so far. Disturbed runs do not count where there is another round.
 
     baselines: arrangements to which the others are compared.
     """
     chosen = list(counted(samples))
-    names = sorted({one.key.workloads[0] for one in chosen if one.key.arrangement == ALONE and one.key.threads == 1})
+    references = _references(chosen)
     measured = sorted({sample.key.workloads for sample in chosen if sample.key.arrangement != ALONE})
-    left_out = tuple(group for group in measured if not set(group) <= set(names))
-    groups = tuple(
-        _group(group, chosen, samples, baselines, steady=steady) for group in measured if group not in left_out
-    )
-    workloads = tuple(_workload(chosen, samples, name, steady=steady) for name in names)
-    return Figures(workloads, groups, tuple(_comparisons(groups, baselines)), left_out)
+    left_out = tuple(group for group in measured if not set(group) <= references.keys())
+    groups = tuple(_group(group, chosen, samples, baselines, references) for group in measured if group not in left_out)
+    workloads = tuple(_workload(chosen, samples, name, one) for name, one in references.items())
+    comparisons = tuple(_comparisons(groups, baselines))
+    return Figures(workloads, groups, comparisons, left_out, all(map(_verified, samples)))
 
 
-def all_verified(found: Figures) -> bool:
-    """Whether every execution of every program was right."""
-    together = (one.verified for group in found.groups for one in group.arrangements)
-    return all(together) and all(one.verified for one in found.workloads)
+class _Reference(msgspec.Struct, frozen=True):
+    """A workload alone on one thread. sound: whether its rate is from undisturbed runs."""
+
+    rate: float
+    samples: list[Sample]
+    sound: bool
+
+
+def _references(chosen: Sequence[Sample]) -> dict[str, _Reference]:
+    """The reference of each workload that was right when it ran alone on one thread."""
+    found = {}
+    for name in sorted({sample.key.workloads[0] for sample in chosen if sample.key.arrangement == ALONE}):
+        right = [one for one in _alone(chosen, name) if one.key.threads == 1 and _verified(one)]
+        best = _undisturbed(right)
+        if best:
+            found[name] = _Reference(alone_rate(best, name, 1, steady=True), best, not best[0].disturbed)
+    return found
 
 
 def _undisturbed(samples: Sequence[Sample]) -> list[Sample]:
@@ -152,37 +165,38 @@ def _alone(samples: Sequence[Sample], name: str) -> list[Sample]:
     return [one for one in samples if one.key.arrangement == ALONE and one.key.workloads == (name,)]
 
 
-def _workload(chosen: Sequence[Sample], samples: Sequence[Sample], name: str, *, steady: bool) -> WorkloadFigures:
-    mine = _alone(chosen, name)
-    one = _undisturbed([sample for sample in mine if sample.key.threads == 1])
-    every = _undisturbed([sample for sample in mine if sample.key.threads == 0])
-    reference = alone_rate(one, name, 1, steady=steady)
+def _workload(chosen: Sequence[Sample], samples: Sequence[Sample], name: str, reference: _Reference) -> WorkloadFigures:
+    every = _undisturbed([one for one in _alone(chosen, name) if one.key.threads == 0 and _verified(one)])
+    on_all = [rate(sample, sample.programs[0], steady=True) / reference.rate for sample in every]
     return WorkloadFigures(
         name,
-        figure([1 / rate(sample, sample.programs[0], steady=False) for sample in one]),
-        figure([rate(sample, sample.programs[0], steady=steady) / reference for sample in every]) if every else None,
+        figure([1 / rate(sample, sample.programs[0], steady=False) for sample in reference.samples]),
+        figure(on_all) if on_all else None,
         all(map(_verified, _alone(samples, name))),
-        one[0].disturbed or any(sample.disturbed for sample in every),
+        not reference.sound or any(sample.disturbed for sample in every),
     )
 
 
 def _group(
-    group: tuple[str, ...], chosen: Sequence[Sample], every: Sequence[Sample], baselines: Sequence[str], *, steady: bool
+    group: tuple[str, ...],
+    chosen: Sequence[Sample],
+    every: Sequence[Sample],
+    baselines: Sequence[str],
+    references: Mapping[str, _Reference],
 ) -> GroupFigures:
-    references = [
-        alone_rate(_undisturbed([one for one in _alone(chosen, name) if one.key.threads == 1]), name, 1, steady=steady)
-        for name in group
-    ]
+    rates = [references[name].rate for name in group]
+    sound = all(references[name].sound for name in group)
     mine = [sample for sample in chosen if sample.key.arrangement != ALONE and sample.key.workloads == group]
     totals: dict[tuple[str, tuple[int, ...]], dict[int, float]] = {}
     parts: dict[tuple[str, tuple[int, ...]], list[list[float]]] = {}
     for kind in sorted({_kind(sample.key) for sample in mine}):
         rows = _undisturbed([sample for sample in mine if _kind(sample.key) == kind])
-        parts[kind] = [speedups(sample, references, steady=steady) for sample in rows]
+        parts[kind] = [speedups(sample, rates, steady=True) for sample in rows]
         totals[kind] = {
             sample.key.round: sum(row)
             for sample, row in zip(rows, parts[kind], strict=True)
-            if not sample.disturbed  # no ratio is from a disturbed run
+            # No ratio is from a disturbed run, or from one in which a program was wrong.
+            if sound and not sample.disturbed and _verified(sample)
         }
     return GroupFigures(
         group,
@@ -197,7 +211,7 @@ def _group(
                     _verified(sample) for sample in every if sample.key.workloads == group and _kind(sample.key) == kind
                 ),
                 sum(sample.disturbed for sample in mine if _kind(sample.key) == kind),
-                not totals[kind],
+                not sound or all(sample.disturbed for sample in mine if _kind(sample.key) == kind),
             )
             for kind, rows in parts.items()
         ),
@@ -227,7 +241,7 @@ def _ratios(
             if arrangement == name:
                 for number, total in by_round.items():
                     best[number] = max(total, best.get(number, 0.0))
-        rounds = [number for number in totals[kind] if number in best]
+        rounds = [number for number, total in totals[kind].items() if total > 0 and best.get(number, 0.0) > 0]
         if rounds:
             found[name] = figure([totals[kind][number] / best[number] for number in rounds])
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -9,6 +10,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import vscaf_policies
+
+import vscaf
 from vscaf import __version__
 
 ABSENT = "not there"
@@ -40,6 +44,25 @@ def versions() -> dict[str, str]:
         "libvirt": first_line(["libvirtd", "--version"]),
         "QEMU": first_line([f"qemu-system-{platform.machine()}", "--version"]),
     }
+
+
+def build_identity(image: Path, *, no_vm: bool) -> str:
+    """A hash over what is measured: vscaf's Python files, and the guests' image or, without guests, the C parts.
+
+    Samples of another build must not be mixed.
+    """
+    digest = hashlib.sha256()
+    packages = (Path(vscaf.__file__).parent, Path(vscaf_policies.__file__).parent)
+    build = Path(os.environ.get("VSCAF_BUILD", "build/meson"))
+    files = [path for package in packages for path in sorted(package.rglob("*.py"))]
+    if no_vm:
+        files += sorted(build.glob("guest-*/*vscaf*")) + sorted((build / "images" / "npb").glob("*.[SWAB]"))
+    else:
+        digest.update(image.resolve().name.encode())
+    for path in files:
+        if path.is_file():
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
 
 
 def first_line(command: Sequence[str]) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from vscaf.bench.figures import Figures, all_verified, figures
-from vscaf.bench.machine import machine
+from vscaf.bench.figures import Figures, figures
+from vscaf.bench.machine import build_identity, machine
 from vscaf.bench.options import RunOptions
 from vscaf.bench.places.choice import choose
 from vscaf.bench.places.place import BASELINES
@@ -51,7 +51,7 @@ def run(design: Design, sources: Sources, options: RunOptions) -> int:
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
     found = measure(design, sources, options, console)
     print_report(found, options.output, console)
-    return 0 if all_verified(found) else 1
+    return 0 if found.verified else 1
 
 
 def measure(design: Design, sources: Sources, options: RunOptions, console: Console) -> Figures:
@@ -65,22 +65,23 @@ def measure(design: Design, sources: Sources, options: RunOptions, console: Cons
     workloads = {name: every[name] for group in groups for name in group}
     count = max(len(group) for group in groups)
     here = machine()  # before the guests are a load
-    path = options.output / "samples.jsonl"
-    if options.restart:
-        path.unlink(missing_ok=True)
     chosen = choose(options.place, options.image, options.output, count)
     settings = {
         "seconds": options.seconds,
         "delay_s": options.delay_s,
         **chosen.settings,
+        "build": build_identity(options.image, no_vm=options.place.no_vm),
         "workloads": {name: one.fingerprint() for name, one in sorted(every.items())},
     }
-    samples = SampleFile(path, settings)
     arrangements = options.arrangements or design.arrangements
     if count > chosen.cpus and "static" in arrangements:
         raise UsageError(
             f"static: {count} programs cannot have a CPU each of {chosen.cpus}: leave it out of --arrangements"
         )
+    path = options.output / "samples.jsonl"
+    if options.restart:
+        path.unlink(missing_ok=True)
+    samples = SampleFile(path, settings)
     split = equal_split(chosen.cpus, count)
     allocations = splits(chosen.cpus, count) if design.every_split else [split]
     plan = [

@@ -53,7 +53,6 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
 
     name: of the command, for its default output directory. arrangements: what its help says of their default.
     """
-    output = Path("build/bench") / name
     decorators = [
         click.option(
             "--arrangements",
@@ -111,8 +110,7 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
         click.option(
             "--output",
             type=click.Path(path_type=Path, file_okay=False),
-            default=output,
-            show_default=True,
+            show_default=f"build/bench/{name}, with --quick build/bench/{name}-quick",
             help="Directory for samples, report and logs.",
         ),
         click.option("--restart", is_flag=True, help="Begin again: samples of an interrupted bench are removed."),
@@ -133,7 +131,7 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
             ssh: dict[str, str],
             pool: str | None,
             image: Path,
-            output: Path,
+            output: Path | None,
             restart: bool,
             **others: object,
         ) -> None:
@@ -145,7 +143,7 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
                 quick=quick,
                 place=PlaceOptions(no_vm, existing, uri, ssh, pool),
                 image=image,
-                output=output,
+                output=output or Path("build/bench") / (f"{name}-quick" if quick else name),
                 restart=restart,
             )
             command(options=options, **others)

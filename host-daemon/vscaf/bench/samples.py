@@ -5,6 +5,7 @@ The file is written line by line, so an interrupted bench keeps what it has meas
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -59,8 +60,8 @@ class ProgramSample(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A run. window: start and end of the time in which all programs computed. lost: the part of the CPU time, wanted
-    by the programs, that processes outside the bench had. disturbed: whether that is too much for the figures to
+    """A run. window: start and end of the time in which all programs computed. lost: how much of the CPU time that the
+    programs wanted went to processes outside the bench, 0 to 1. disturbed: whether that is too much for the figures to
     count."""
 
     key: RunKey
@@ -88,7 +89,7 @@ class SampleFile:
                     f"{path} is from a bench with other settings: choose another --output, or add --restart"
                 )
             self.samples = _decoded(path, complete)
-            path.write_bytes(header + b"\n" + complete)
+            os.truncate(path, len(header) + 1 + len(complete))
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(header + b"\n")

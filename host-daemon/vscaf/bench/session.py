@@ -97,7 +97,7 @@ class Session:
     def _once(self, key: RunKey, attempt: int) -> Sample:
         together = len(key.workloads)
         arrangement = "unmanaged" if key.arrangement == ALONE else key.arrangement
-        allocations = key.allocations or equal_split(self._place.cpus, max(2, together))
+        allocations = key.allocations or equal_split(self._place.cpus, together)
         at = datetime.now(UTC).isoformat(timespec="seconds")
         with self._place.arrange(arrangement, allocations) as arranged:
             members = [self._member(key, number, arranged) for number in range(together)]
@@ -119,12 +119,14 @@ class Session:
 
     def _member(self, key: RunKey, number: int, arranged: Arranged) -> Member:
         workload = self._workloads[key.workloads[number]]
+        name = self._place.members[number]
+        ahead_s = self._place.clock_ahead_s(name)
         threads = {"OMP_NUM_THREADS": str(key.threads)} if key.threads else {}
         return Member(
-            self._place.members[number],
+            name,
             workload,
             arranged.launcher + workload.command,
-            dict(workload.environment) | threads,
+            {**workload.environment, **(workload.marks_environment if ahead_s is not None else {}), **threads},
             number * self._timing.delay_s,
-            self._place.clock_ahead_s(self._place.members[number]),
+            ahead_s,
         )

@@ -13,9 +13,10 @@ from vscaf.bench.samples import Execution, ProgramSample, Sample
 def work_between(executions: Iterable[Execution], start_s: float, end_s: float) -> float:
     """How much work a program did between two times: how often it ran, or the progress that it printed.
 
-    Work is spread evenly over an execution, or over the time between two marks. After the last mark there is none.
+    Work is spread evenly over an execution, or over the time between two marks. After the last mark there is none. An
+    execution that was wrong did no work.
     """
-    return sum(_work_until(one, end_s) - _work_until(one, start_s) for one in executions)
+    return sum(_work_until(one, end_s) - _work_until(one, start_s) for one in executions if one.verified)
 
 
 def _work_until(execution: Execution, time_s: float) -> float:

@@ -93,7 +93,7 @@ def main() -> None:
             replace(
                 options,
                 place=PlaceOptions(no_vm=no_vm),
-                output=given.output / directory,
+                output=given.output / (f"{directory}-quick" if given.quick else directory),
                 seconds=NATIVE_SECONDS if no_vm else options.seconds,
             ),
             console,

@@ -287,7 +287,7 @@ def test_sums_of_speedups_by_arrangement_and_round():
         sample(1, pair, splits.POLICY, (4, 10)),
     ]
     found = splits.sums(samples, pair)
-    assert found[("static", (1, 3))] == pytest.approx({1: 4.5, 2: 3.5})
+    assert found[("static", (1, 3))] == pytest.approx({1: 4.5, 2: 0.0})
     assert found[(splits.POLICY, ())] == pytest.approx({1: 4.0})
     assert splits.unverified(samples) == ["cg", "ep"] and splits.unverified(samples[:4]) == []
 

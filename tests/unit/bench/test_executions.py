@@ -119,3 +119,28 @@ def test_no_process_and_no_file_descriptor_is_left(place):
     before = len(list(Path("/proc/self/fd").iterdir()))
     execute(place, [member("first", "echo x >> count"), member("second", "true")], 0.2)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_an_error_of_one_ends_all(place):
+    """The first would run for a quarter of an hour."""
+    hangs = member("first", "echo $$ > new && mv new hangs; exec sleep 1000")
+    fails = member("second", "until [ -s hangs ]; do sleep 0.01; done; exit 127")
+    with pytest.raises(PlaceError, match="cannot be run there"):
+        execute(place, [hangs, fails], 0.0)
+    ends(place.files / "hangs")
+
+
+def test_an_interruption_ends_all(place, monkeypatch):
+    """The interrupt reaches the thread that waits for all."""
+
+    class Pool(executions.ThreadPoolExecutor):
+        def map(self, *arguments):
+            results = super().map(*arguments)
+            until((place.files / "hangs").exists, "it runs")
+            del results
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(executions, "ThreadPoolExecutor", Pool)
+    with pytest.raises(KeyboardInterrupt):
+        execute(place, [member("first", "echo $$ > new && mv new hangs; exec sleep 1000")], 0.0)
+    ends(place.files / "hangs")

@@ -58,7 +58,7 @@ def test_a_workload_without_progress_has_none():
 
 
 def test_a_pattern_that_never_matches_is_told():
-    with pytest.raises(PlaceError, match=r"steps: no line of its output shows progress .* it last printed: done: 3"):
+    with pytest.raises(PlaceError, match=r"steps: no line of its output shows its progress.* it last printed: done: 3"):
         run(Ended(0, "done: 3"))
 
 

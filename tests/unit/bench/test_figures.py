@@ -16,7 +16,6 @@ from vscaf.bench.figures import (
     Figures,
     Verdict,
     _geometric,
-    all_verified,
     figures,
     median_interval,
     verdict,
@@ -269,5 +268,27 @@ def test_a_program_that_was_only_disturbed_alone_is_marked() -> None:
 )
 def test_one_wrong_result_is_seen_even_in_a_run_that_does_not_count(wrong: Callable[[], Sample]) -> None:
     samples = [*alones(), run(1, PAIR, "static", (1.0, 1.0)), run(1, PAIR, "unmanaged", (1.0, 1.0))]
-    assert all_verified(figures(samples, BASELINES))
-    assert not all_verified(figures([*samples, wrong()], BASELINES))
+    assert figures(samples, BASELINES).verified
+    assert not figures([*samples, wrong()], BASELINES).verified
+
+
+@pytest.mark.parametrize("wrong_arrangement", ["unmanaged", "max-speedup", "alone"])
+def test_a_program_that_is_wrong_gives_no_ratio(wrong_arrangement: str) -> None:
+    """Not even if it ends at once and would look fast."""
+
+    def one(arrangement: str, speeds: tuple[float, float]) -> Sample:
+        return run(1, PAIR, arrangement, speeds, verified=arrangement != wrong_arrangement)
+
+    first = run(1, ["cg.W"], "alone", [1.0], threads=1, verified=wrong_arrangement != "alone")
+    samples = [first, run(1, ["lu.W"], "alone", [1.0], threads=1), one("unmanaged", (9.0, 9.0))]
+    found = figures([*samples, one("max-speedup", (9.0, 9.0))], BASELINES)
+    assert not found.verified and not found.comparisons
+    assert found.left_out == ((PAIR,) if wrong_arrangement == "alone" else ())
+    assert all(not arrangement.ratios for group in found.groups for arrangement in group.arrangements)
+
+
+def test_a_reference_from_disturbed_runs_gives_no_ratio() -> None:
+    alone_runs = [run(1, [name], "alone", [1.0], threads=1, disturbed=name == "cg.W") for name in PAIR]
+    together = [run(1, PAIR, name, (0.5, 0.5)) for name in ("unmanaged", "max-speedup")]
+    (group,) = figures([*alone_runs, *together], BASELINES).groups
+    assert all(one.only_disturbed and not one.ratios for one in group.arrangements)

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from vscaf.bench.figures import Figures, all_verified, figures
+from vscaf.bench.figures import Figures, figures
 from vscaf.bench.places.place import BASELINES
 from vscaf.bench.report.context import ReportContext, load_context
 from vscaf.bench.report.page import Drawn, page
@@ -56,7 +56,7 @@ def write_again(output: Path) -> int:
     found = figures(samples, BASELINES)
     write_report(output, samples, found, context)
     print_report(found, output, Console(width=shutil.get_terminal_size((120, 40)).columns))
-    return 0 if all_verified(found) else 1
+    return 0 if found.verified else 1
 
 
 def print_report(figures: Figures, output: Path, console: Console) -> None:

@@ -185,4 +185,4 @@ def _caveats(figures: Figures, best: Comparison) -> list[str]:
 def _left_out(figures: Figures) -> list[str]:
     if not figures.left_out:
         return []
-    return [f"Left out, because a program was not measured alone yet: {names_of(figures.left_out)}."]
+    return [f"Left out, because a program was not measured alone yet, or was wrong then: {names_of(figures.left_out)}."]

@@ -38,7 +38,7 @@ def gather(sources: Sources, cache: Path, print_line: Callable[[str], None]) -> 
             if files.setdefault(name, path) != path:
                 raise UsageError(f"two files would be {name} in a guest: {files[name]} and {path}: leave out one")
     for name, pattern in progress_patterns(sources.progress).items():
-        found[name] = dataclasses.replace(found[known(name, found)], progress=pattern)
+        found[name] = dataclasses.replace(found[known(name, found)], progress=pattern, timed=False)
     return found
 
 

@@ -23,7 +23,8 @@ class Workload:
     name: as tables show it ("cg.W"). command: a shell command; it is run in the directory that holds `files`.
     files: name in that directory -> file on this host. They are brought in before the first run.
     npb: whether the command prints NPB's output block. If so, its verification must be successful.
-    environment: variables that the command needs, wherever it runs.
+    environment: variables that the command needs, wherever it runs. marks_environment: more of them, with which it
+    prints its progress; they are set where the clock of its times is known.
     progress: finds in a line of output how much work is done so far: group 1, a number. None: it prints no progress,
     and one execution is one unit of work. timed: group 2 is the time of that, in seconds of CLOCK_MONOTONIC where the
     command runs; else it is the time at which the line came.
@@ -34,6 +35,7 @@ class Workload:
     files: Mapping[str, Path] = field(default_factory=dict)
     npb: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    marks_environment: Mapping[str, str] = field(default_factory=dict)
     progress: re.Pattern[str] | None = None
     timed: bool = False
 
