@@ -2,6 +2,8 @@
 fail. The driver has no guests, so a guest's commands run in a shell of this machine, with files for its CPUs."""
 
 import os
+import re
+import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
@@ -21,8 +23,10 @@ from vscaf.bench.places.existing import (
     guest_agent_channel,
     pool_of,
 )
+from vscaf.bench.places.guest_agent import GuestAgent
 from vscaf.bench.places.no_vm import NoVmStarted
 from vscaf.bench.places.place import PlaceError
+from vscaf.bench.places.ssh import Ssh
 from vscaf.bench.workloads.workload import Workload
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt.masks import mask_cpus
@@ -48,6 +52,7 @@ class ShellGuest:
     cpus: int
     online: set[int]
     closed: bool = False
+    shows_output: bool = True
     commands: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -152,6 +157,21 @@ def test_a_baseline_is_set_and_all_is_put_back(
     assert all(guest.closed for guest in bench.guests.values())
 
 
+def test_the_commands_of_baselines_are_for_the_pool_and_the_vcpus_of_each_guest(bench: Bench) -> None:
+    with bench.place() as place:
+        assert place.commands("unmanaged", (1, 1)) == place.commands("equipartition", (1, 1)) == []
+        assert place.commands("pinned", (1, 1)) == [
+            *("virsh vcpupin a 0 0", "virsh vcpupin a 1 2"),
+            *("virsh vcpupin b 0 0", "virsh vcpupin b 1 2", "virsh vcpupin b 2 0"),
+        ]
+        assert place.commands("static", (1, 1))[:3] == [
+            "virsh setvcpus a 1 --guest",
+            "virsh vcpupin a 0 0",
+            "virsh vcpupin a 1 0",
+        ]
+        assert "vcpu_quota=33333" in place.commands("quota", (1, 1))[1]
+
+
 def test_what_is_changed_is_on_disk_before_the_first_change(bench: Bench) -> None:
     seen = []
 
@@ -235,6 +255,19 @@ def test_what_a_killed_bench_found_is_put_back_by_the_next(bench: Bench, monkeyp
     leave_behind(bench, monkeypatch)
     assert run_through(bench) == ""
     assert bench.as_found() and not (bench.output / "found.json").exists()
+
+
+def test_what_was_found_of_other_domains_is_kept_for_their_next_bench(bench: Bench) -> None:
+    path = bench.output / "found.json"
+    with bench.place():
+        seen = msgspec.json.decode(path.read_bytes(), type=FoundFile)
+    other = next(iter(seen.domains.values()))
+    earlier_run = f"{bench.faults.real.lookupByName('a').UUIDString()} 0"  # of a, and so over
+    domains = {"00000000-0000-0000-0000-000000000000 7": other, earlier_run: other}
+    path.write_bytes(msgspec.json.encode(FoundFile(seen.boot_id, domains)))
+    assert run_through(bench) == "" and bench.as_found()
+    left = msgspec.json.decode(path.read_bytes(), type=FoundFile)
+    assert left == FoundFile(seen.boot_id, {"00000000-0000-0000-0000-000000000000 7": other})
 
 
 def test_what_was_found_before_the_host_was_booted_is_over(bench: Bench) -> None:
@@ -324,7 +357,37 @@ def test_a_shipped_workload_is_copied_if_the_guest_has_it_not(bench: Bench) -> N
     assert outputs == ["from the host\n", "from the guest\n"]
 
 
+def test_progress_by_time_needs_a_channel_that_shows_output(bench: Bench) -> None:
+    bench.guests["b"].shows_output = False
+    timed = Workload("timed", "true", progress=re.compile(r"(\d+) (\d+)"), timed=True)
+    with bench.place(workloads=(Workload("none", "true"), timed)):
+        pass
+    for guest in bench.guests.values():
+        guest.commands.clear()
+    bench.faults.called.clear()
+    workload = Workload("it", "true", progress=re.compile(r"(\d+)"))
+    with (
+        pytest.raises(UsageError, match=r"it in guest b: progress needs output .*: give --ssh b=USER@HOST"),
+        bench.place(workloads=(workload,)),
+    ):
+        pass
+    assert not any(guest.commands for guest in bench.guests.values()) and bench.faults.called["pinVcpu"] == 0
+
+
+def test_a_guest_agent_shows_no_output_while_a_command_runs() -> None:
+    assert (GuestAgent.shows_output, Ssh.shows_output) == (False, True)
+
+
 # Policies
+
+
+def test_a_misspelled_policy_is_refused_before_anything_is_done(bench: Bench) -> None:
+    with (
+        pytest.raises(UsageError, match=r"'max-sppedup': choose .*equipartition.*max-speedup"),
+        bench.place(("unmanaged", "max-sppedup")),
+    ):
+        pass
+    assert not bench.faults.called and not any(guest.commands for guest in bench.guests.values())
 
 
 def with_an_agent(guest: ShellGuest, check: str = "exit 0", status: str = "exit 0") -> None:
@@ -369,6 +432,21 @@ def test_a_guest_without_an_agent_is_refused_for_policies_alone(
         pass
     with pytest.raises(PlaceError, match=message), bench.place(("unmanaged", "equipartition")):
         pass
+    assert bench.as_found()
+
+
+def test_a_daemon_that_does_not_put_everything_back_is_said(bench: Bench) -> None:
+    for guest in bench.guests.values():
+        with_an_agent(guest)
+    with bench.place(("equipartition",)) as place:
+        with (
+            pytest.raises(PlaceError, match=r"status -9.*vscaf-equipartition-1\.log"),
+            place.arrange("equipartition", (1, 1)) as arranged,
+        ):
+            os.kill(arranged.helpers[0], signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="its own"), place.arrange("equipartition", (1, 1)) as arranged:
+            os.kill(arranged.helpers[0], signal.SIGKILL)
+            raise RuntimeError("its own")
     assert bench.as_found()
 
 

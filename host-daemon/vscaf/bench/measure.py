@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
@@ -98,13 +97,12 @@ def measure(design: Design, sources: Sources, options: RunOptions, console: Cons
     print_line("preparing the place of the programs")
     with chosen.open(list(workloads.values()), arrangements) as place:
         print_line(place.description)
-        pool = sorted(os.sched_getaffinity(0))[: place.cpus]
         context = ReportContext(
             command=shlex.join(["vscaf", *sys.argv[1:]]),
             place=place.description,
             cpus=place.cpus,
             settings={**settings, "rounds": options.rounds, "arrangements": ", ".join(arrangements)},
-            baselines=baseline_commands(arrangements, pool, place.cpus, split, place.members),
+            baselines=baseline_commands(place, arrangements, split),
             quick=options.quick,
             machine=here,
         )

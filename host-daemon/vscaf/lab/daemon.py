@@ -17,8 +17,11 @@ from typing import Any, Protocol
 
 from vscaf.lab.errors import LabError
 from vscaf.lab.polling import HANG_S, POLL_S, until
+from vscaf.lab.private_libvirt import accepts
+from vscaf.lab.processes import end_child
 
 ANSWER_S = HANG_S
+END_PATIENCE_S = 10.0  # for a daemon that did not get ready
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -93,7 +96,7 @@ class DaemonProcess:
         return self._process.pid
 
     def start(self, deadline_s: float = HANG_S) -> None:
-        """Starts it; returns when it answers `status`."""
+        """Starts it; returns when it accepts requests. Raises LabError if it does not; then it may still run."""
         self.directory.mkdir(exist_ok=True)
         config = self.directory / "vscaf.toml"
         config.write_text(self._config, encoding="utf-8")
@@ -107,7 +110,7 @@ class DaemonProcess:
                 start_new_session=True,
             )
         end_s = time.monotonic() + deadline_s
-        while not self.control_socket.exists():
+        while not accepts(self.control_socket):
             if self._process.poll() is not None or time.monotonic() > end_s:
                 log_text = self.log.read_text(errors="replace")[-1000:]
                 raise LabError(f"the daemon did not start (status {self._process.poll()}); it said: {log_text}")
@@ -149,10 +152,20 @@ class DaemonProcess:
         until(lambda: condition(domains()), lambda: f"the last status: {json.dumps(domains())}", hang_s)
 
     def stop(self, deadline_s: float = HANG_S) -> int:
-        """Sends SIGTERM; returns the exit status."""
+        """Sends SIGTERM; returns the exit status: 1 if something could not be put back.
+
+        Raises LabError if it does not end in time; then it was killed.
+        """
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        status = self._process.wait(deadline_s)
+        try:
+            status = self._process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise LabError(
+                f"the daemon did not end within {deadline_s:g} s and was killed, so the domains may not be as before: "
+                f"see {self.log}"
+            ) from None
         self._process = None
         return status
 
@@ -164,18 +177,20 @@ class DaemonProcess:
         self._process = None
 
     def __enter__(self) -> DaemonProcess:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            if self._process is not None:
+                end_child(self._process, END_PATIENCE_S)
+                self._process = None
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._process is not None:
-            try:
-                self.stop()
-            except subprocess.TimeoutExpired:
-                self.kill()
-                raise
+            self.stop()
 
 
 def _toml(value: object) -> str:

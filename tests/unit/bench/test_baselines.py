@@ -66,7 +66,7 @@ def test_pinned_is_vcpu_i_on_pcpu_i(pool, vcpus):
 def test_unmanaged_sets_nothing_that_a_guest_has_not_anyway(pool, vcpus):
     one = setting("unmanaged", pool, vcpus, (), 0)
     assert one.pins == (frozenset(pool),) * vcpus and one.online == vcpus and one.quota_us is None
-    assert one.commands("a") == []
+    assert one.commands("a", range(vcpus)) == []
 
 
 def test_policies_are_no_baselines():
@@ -74,13 +74,13 @@ def test_policies_are_no_baselines():
 
 
 def test_the_commands_are_those_that_an_operator_types():
-    assert setting("static", [2, 3, 4, 5], 4, (1, 3), 1).commands("b") == [
+    assert setting("static", [2, 3, 4, 5], 4, (1, 3), 1).commands("b", (0, 1, 2, 4)) == [
         "virsh setvcpus b 3 --guest",
         "virsh vcpupin b 0 3",
         "virsh vcpupin b 1 4",
         "virsh vcpupin b 2 5",
-        "virsh vcpupin b 3 3",
+        "virsh vcpupin b 4 3",
     ]
-    assert setting("quota", [2, 3], 2, (1, 1), 0).commands("a") == [
+    assert setting("quota", [2, 3], 2, (1, 1), 0).commands("a", (0, 1)) == [
         "virsh schedinfo a --set vcpu_period=100000 --set vcpu_quota=50000"
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from bench_places import plain_place
 from click.testing import CliRunner
 from made_samples import CONTEXT, alone, run
 from rich.console import Console
@@ -400,19 +401,10 @@ def test_a_file_that_is_no_context_is_an_error(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "context.json cannot be read" in done.output
 
 
-def test_the_commands_of_baselines_are_those_of_their_settings() -> None:
-    found = baseline_commands(("unmanaged", "static", "quota", "max-speedup"), [2, 3], 2, (1, 1), ("one", "two"))
-    assert list(found) == ["unmanaged", "static", "quota"]
-    assert found["unmanaged"] == []
-    assert found["static"] == [
-        "virsh setvcpus one 1 --guest",
-        "virsh vcpupin one 0 2",
-        "virsh vcpupin one 1 2",
-        "virsh setvcpus two 1 --guest",
-        "virsh vcpupin two 0 3",
-        "virsh vcpupin two 1 3",
-    ]
-    assert [line.split()[2] for line in found["quota"]] == ["one", "two"]
+def test_the_commands_of_baselines_are_those_of_the_place(tmp_path: Path) -> None:
+    with plain_place(tmp_path) as place:
+        found = baseline_commands(place, ("unmanaged", "pinned", "max-speedup"), (1, 1))
+        assert found == {"unmanaged": [], "pinned": place.commands("pinned", (1, 1))}
 
 
 def test_the_machine_has_what_figures_depend_on() -> None:

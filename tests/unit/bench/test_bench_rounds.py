@@ -25,8 +25,13 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[RunKey]:
     keys: list[RunKey] = []
 
     @contextmanager
-    def no_guests(*_: Any) -> Iterator[Any]:
-        yield SimpleNamespace(description="no guests", cpus=2, members=("first", "second"))
+    def no_guests(*_: Any, **__: Any) -> Iterator[Any]:
+        yield SimpleNamespace(
+            description="no guests",
+            cpus=2,
+            members=("first", "second"),
+            commands=lambda arrangement, allocations: [f"make {arrangement} of {allocations}"],
+        )
 
     def once(_session: Session, key: RunKey, attempt: int) -> Sample:
         keys.append(key)
@@ -55,7 +60,10 @@ def test_the_report_is_written_after_each_round(
     assert done.exit_code == 0, done.output
     assert len(made) == 10 and reported == [5, 10]
     context = load_context(tmp_path)
-    assert context.place == "no guests" and list(context.baselines) == ["unmanaged", "static"]
+    assert context.place == "no guests" and context.baselines == {
+        "unmanaged": ["make unmanaged of (1, 1)"],
+        "static": ["make static of (1, 1)"],
+    }
     assert context.settings["rounds"] == 2
 
 

@@ -1,6 +1,7 @@
 """Members that are processes of this machine: how they are arranged, ended and watched. All processes are real."""
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -62,6 +63,33 @@ def test_the_arrangement_ends_also_after_an_error(place):
     with pytest.raises(RuntimeError), place.arrange("static", (1, 1)):
         raise RuntimeError
     assert tell(place) == before
+
+
+@pytest.mark.parametrize("arrangement", ["pinned", "static"])
+def test_the_commands_of_a_baseline_do_what_the_place_does(place, arrangement):
+    with place.arrange(arrangement, (1, 1)):
+        seen = tell(place)
+    commands = [line.replace("PROGRAM", f"sh -c {shlex.quote(TELL)}") for line in place.commands(arrangement, (1, 1))]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
+    assert [
+        subprocess.run(["bash", "-c", line], check=True, capture_output=True, text=True, env=clean).stdout.strip()
+        for line in commands
+    ] == seen
+
+
+def test_there_are_no_commands_for_unmanaged_and_policies(place):
+    assert place.commands("unmanaged", (1, 1)) == place.commands("max-speedup", (1, 1)) == []
+
+
+def test_the_commands_of_quota_make_a_group_for_each_program_or_the_error_says_why(place):
+    try:
+        lines = place.commands("quota", (1, 1))
+    except PlaceError as error:
+        assert "leave out" in str(error)
+        return
+    assert [line.split("/")[-1] for line in lines if line.startswith("mkdir ")] == ["vscaf-first", "vscaf-second"]
+    assert sum("/vscaf-second/cgroup.procs taskset -c" in line for line in lines) == 1
+    assert any("100000" in line and " > " in line for line in lines) and not any("virsh" in line for line in lines)
 
 
 def test_quota_is_set_or_the_error_says_why(place):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from vscaf.bench.observe.host_load import HostLoadMeter
-from vscaf.bench.observe.pace import Paces, steady_seconds
+from vscaf.bench.observe.pace import PaceMeter, Paces, steady_seconds
 from vscaf.bench.observe.sampler import Sample, Sampler
 from vscaf.bench.observe.timeline import track
+from vscaf.lab.errors import LabError
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.processes import tree, tree_threads
 
@@ -116,6 +117,21 @@ def test_two_programs_of_one_name_are_both_sampled(child_burns):
     finally:
         other.kill()
         other.wait(HANG_S)
+
+
+def test_a_pace_meter_that_fails_is_said(capfd):
+    offline = max(CPUS) + 500
+    with (
+        pytest.raises(LabError, match=rf"pace of CPU {offline} was not measured: .*status 2.*choose"),
+        PaceMeter([offline, CPUS[0]]) as meter,
+    ):
+        until(lambda: meter._meters[offline].poll() is not None)
+    assert f"CPU {offline}" in capfd.readouterr().err
+
+
+def test_an_error_is_not_hidden_by_a_pace_meter_that_fails():
+    with pytest.raises(RuntimeError, match="its own"), PaceMeter([max(CPUS) + 500]):
+        raise RuntimeError("its own")
 
 
 def sampled(at_s, thread, run_ns, domain="first", cpu=0):

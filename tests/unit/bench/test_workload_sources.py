@@ -62,7 +62,7 @@ def no_guests(monkeypatch):
     """No guest is booted. The list gets the names of the workloads that the guests would have had."""
     brought = []
 
-    def place(_names, workloads, *_):
+    def place(_names, workloads, *_, **__):
         brought.append(sorted(one.name for one in workloads))
         raise PlaceError("guests would be booted now")
 

@@ -3,8 +3,8 @@
 The pace of a CPU (vscaf.bench.observe.pace) does not show that, because a process that shares a CPU does not change its
 pace. Two figures show it together, over the time in which the programs computed:
 
-- *foreign*: CPU time of the pool that processes outside the demo used. It is the busy time that the kernel counted
-  (/proc/stat) minus the CPU time of all processes of the demo (/proc/PID/stat).
+- *foreign*: CPU time of the pool that processes outside the bench used. It is the busy time that the kernel counted
+  (/proc/stat) minus the CPU time of all processes of the bench (/proc/PID/stat).
 - *delay*: how long the measured threads (QEMU's or the programs') and the pace meters were ready but did not run
   (/proc/PID/task/*/schedstat).
 
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
 
     at_s: float  # CLOCK_MONOTONIC
     busy_s: float  # the pool's CPUs ran something
-    demo_s: float  # CPU time on the pool of all processes of the demo
+    demo_s: float  # CPU time on the pool of all processes of the bench
     run_s: float  # CPU time of the measured processes, part of demo_s
     delay_s: float  # the measured threads were ready and did not run
 
@@ -100,7 +100,7 @@ class HostLoadMeter:
     """Context manager: reads the load of *pool* every INTERVAL_S until its end; then `readings` is complete.
 
     measured: pids of the measured processes and of the pace meters; their children count as part of them. helpers: pids
-    of the demo's other processes; this process is added. A process's CPU time counts as time on the pool if its main
+    of the bench's other processes; this process is added. A process's CPU time counts as time on the pool if its main
     thread was last seen there. Measured processes that end must be told to `end`: a process of less than INTERVAL_S may
     have ended before it was ever read. The delay of such a process is not seen.
     """

@@ -8,6 +8,7 @@ and time is counted in *steady seconds*: a second on a pCPU at half its pace is 
 from __future__ import annotations
 
 import os
+import signal
 import statistics
 import subprocess
 from collections import defaultdict
@@ -65,7 +66,10 @@ def share(where: Track, pcpu: int, domain: str, index: int) -> float:
 
 
 class PaceMeter:
-    """Context manager: measures the pace of *pcpus* until its end; then `paces` is complete."""
+    """Context manager: measures the pace of *pcpus* until its end; then `paces` is complete.
+
+    At the end, raises LabError if a pCPU was not measured, unless another error is under way.
+    """
 
     def __init__(self, pcpus: Sequence[int]) -> None:
         self._pcpus = pcpus
@@ -99,3 +103,14 @@ class PaceMeter:
             # The kernel may count CPU time later than it is read. A time of 0 tells nothing and is left out.
             taken[pcpu] = [(float(at_s), float(taken_ns)) for at_s, taken_ns in rows if float(taken_ns) > 0]
         self.paces = Paces(taken)
+        if error is not None:
+            return
+        for pcpu, meter in self._meters.items():
+            if taken[pcpu]:
+                continue
+            if meter.returncode == -signal.SIGTERM:
+                raise LabError(f"the pace of CPU {pcpu} was not measured: the run was too short: give more --seconds")
+            raise LabError(
+                f"the pace of CPU {pcpu} was not measured: its meter ended with status {meter.returncode}; it has said "
+                "why above: choose CPUs that are online and that this process may run on"
+            )

@@ -36,7 +36,7 @@ class Watched:
 class Watch:
     """Context manager: watches *pcpus* and the processes that run there; `watched()` after its end.
 
-    processes: name -> pid of the measured processes. helpers: pids of the demo's other processes. threads_of: which of
+    processes: name -> pid of the measured processes. helpers: pids of the bench's other processes. threads_of: which of
     a process's threads the timeline shows.
     """
 

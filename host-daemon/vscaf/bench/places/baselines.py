@@ -20,14 +20,14 @@ class Setting:
     quota_us: int | None = None
     _pool: frozenset[int] = field(default=frozenset(), repr=False)
 
-    def commands(self, domain: str) -> list[str]:
-        """The commands with which an operator sets it. None for what a guest has anyway."""
+    def commands(self, domain: str, vcpus: Sequence[int]) -> list[str]:
+        """The commands with which an operator sets it. None for what a guest has anyway. vcpus: their numbers."""
         lines = []
         if self.online < len(self.pins):
             lines.append(f"virsh setvcpus {domain} {self.online} --guest")
         lines += [
             f"virsh vcpupin {domain} {vcpu} {format_cpu_list(cpus)}"
-            for vcpu, cpus in enumerate(self.pins)
+            for vcpu, cpus in zip(vcpus, self.pins, strict=True)
             if cpus != self._pool
         ]
         if self.quota_us is not None:

@@ -24,8 +24,11 @@ NAMES = ("first", "second", "third", "fourth")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A place that is not open yet. settings: samples of other places have others. open: takes the workloads and the
-    arrangements."""
+    """A place that is not open yet.
+
+    settings: kept with the samples; samples with other settings are not continued. open: takes the workloads and the
+    arrangements.
+    """
 
     cpus: int
     settings: Mapping[str, object]
@@ -52,7 +55,7 @@ def choose(options: PlaceOptions, image: Path, output: Path, count: int) -> Chos
     return Chosen(
         POOL_CPUS,
         {"guests": POOL_CPUS},
-        lambda workloads, _: lab_place(members, workloads, image, POOL_CPUS, output),
+        lambda workloads, arrangements: lab_place(members, workloads, arrangements, image, output, pool_cpus=POOL_CPUS),
     )
 
 

@@ -12,12 +12,14 @@ import libvirt
 
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
-from vscaf.bench.places.place import Arranged, Ended, PlaceError, Started, WithoutDaemon
+from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, Started, WithoutDaemon
+from vscaf.config import PolicyConfig
 from vscaf.errors import VscafError
 from vscaf.hypervisor.libvirt.calls import Call
 from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
 from vscaf.hypervisor.libvirt.pinning import set_pins
 from vscaf.lab.daemon import DaemonProcess, Site
+from vscaf.policy.loading import loaded_policy
 
 SETTING_DEADLINE_S = 120.0
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
@@ -124,6 +126,20 @@ class DomainsPlace:
         )
         with daemon:
             yield Managed(daemon)
+            status = daemon.stop()  # after an error `with` does it, so that its status does not hide the error
+            if status != 0:
+                raise PlaceError(
+                    f"the daemon ended with status {status}, so not everything was put back: see {daemon.log}"
+                )
+
+    def commands(self, arrangement: str, allocations: Sequence[int]) -> list[str]:
+        if arrangement == "unmanaged":
+            return []
+        found = []
+        for number, guest in enumerate(self._guests):
+            one = setting(arrangement, self._pool, len(guest.vcpus), allocations, number)
+            found += one.commands(guest.name, guest.vcpus) if one is not None else []
+        return found
 
     def neutral(self) -> None:
         """All members float over the pool with all their CPUs. Raises PlaceError after trying each."""
@@ -140,6 +156,13 @@ class DomainsPlace:
 
     def watch(self, helpers: Sequence[int]) -> Watch:
         return Watch(self._pool, {guest.name: guest.qemu_pid for guest in self._guests}, [*self._helpers, *helpers])
+
+
+def check_policies(arrangements: Sequence[str]) -> None:
+    """Raises UsageError if an arrangement is neither a baseline nor a policy that can be loaded."""
+    for arrangement in arrangements:
+        if arrangement not in BASELINES:
+            loaded_policy(PolicyConfig(name=arrangement))
 
 
 def shell_lines(directory: str, command: str, environment: Mapping[str, str]) -> str:

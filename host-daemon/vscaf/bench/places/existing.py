@@ -18,7 +18,18 @@ from xml.etree import ElementTree
 import libvirt
 import msgspec
 
-from vscaf.bench.places.domains import DomainsPlace, Member, pin, quota, reason, run, set_quota, switch, told
+from vscaf.bench.places.domains import (
+    DomainsPlace,
+    Member,
+    check_policies,
+    pin,
+    quota,
+    reason,
+    run,
+    set_quota,
+    switch,
+    told,
+)
 from vscaf.bench.places.guest_agent import agent_of
 from vscaf.bench.places.place import BASELINES, PlaceError, Started
 from vscaf.bench.places.ssh import Ssh
@@ -56,6 +67,9 @@ class FoundFile(msgspec.Struct, frozen=True):
 
 class Channel(Protocol):
     """A way to run commands in a guest and to write files there."""
+
+    shows_output: bool
+    """Whether the output of a command comes while it runs, so that its pieces are known."""
 
     def start(self, command: str) -> Started: ...
 
@@ -171,6 +185,17 @@ def refuse_beside_a_daemon(control_socket: Path) -> None:
     )
 
 
+def refuse_progress_at_the_end(guests: Sequence[RunningGuest], workloads: Sequence[Workload]) -> None:
+    """Raises UsageError if a workload's progress is known by when its lines come, and they come only at its end."""
+    for guest in guests:
+        for workload in workloads:
+            if workload.progress is not None and not workload.timed and not guest.channel.shows_output:
+                raise UsageError(
+                    f"{workload.name} in guest {guest.name}: progress needs output while the program runs: "
+                    f"give --ssh {guest.name}=USER@HOST"
+                )
+
+
 def read_found(guest: RunningGuest) -> Found:
     """What a guest is like now. Raises PlaceError."""
     try:
@@ -264,6 +289,7 @@ def existing_place(
 
     Raises PlaceError or UsageError; then everything is as it was found, or the message says what is not.
     """
+    check_policies(arrangements)
     refuse_beside_a_daemon(control_socket)
     with ExitStack() as stack:
         stack.enter_context(sigterm_exits())
@@ -274,6 +300,7 @@ def existing_place(
             guest = RunningGuest(domain, channels[domain.name()](domain))
             stack.callback(guest.channel.close)
             guests.append(guest)
+        refuse_progress_at_the_end(guests, workloads)
         for guest in guests:
             _make_directory(guest, stack)
             bring_files(guest, workloads, programs)
@@ -329,7 +356,7 @@ def _as_found_at_the_end(guests: Sequence[RunningGuest], path: Path) -> Iterator
         guest.vcpus = sorted(found[guest.key].pins)
         guest.cpus = sorted(parse_cpu_list(found[guest.key].online))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.encode(FoundFile(host_boot_id(), {**earlier, **found})))
+    _write_found(path, {**earlier, **found})
     try:
         yield
     finally:
@@ -341,7 +368,16 @@ def _as_found_at_the_end(guests: Sequence[RunningGuest], path: Path) -> Iterator
                 failed.append(str(error))
         if failed:
             raise PlaceError(f"not everything could be put back: {'; '.join(failed)}: {path} keeps what was found")
-        path.unlink()
+        ours = {guest.domain.UUIDString() for guest in guests}
+        others = {key: one for key, one in earlier.items() if key.split()[0] not in ours}
+        if others:  # a bench of other domains was killed: its next one puts them back
+            _write_found(path, others)
+        else:
+            path.unlink()
+
+
+def _write_found(path: Path, domains: Mapping[str, Found]) -> None:
+    path.write_bytes(msgspec.json.encode(FoundFile(host_boot_id(), dict(domains))))
 
 
 def _left_behind(path: Path) -> dict[str, Found]:

@@ -104,6 +104,8 @@ class AgentStarted:
 class GuestAgent:
     """The guest agent of one guest. call: makes one request, returns the answer; raises PlaceError."""
 
+    shows_output = False  # it keeps a command's output until the end
+
     def __init__(self, call: Callable[[str], str]) -> None:
         self._call = call
         self._lock = threading.Lock()

@@ -6,12 +6,12 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vscaf.bench.places.domains import DomainsPlace
+from vscaf.bench.places.domains import DomainsPlace, check_policies
 from vscaf.bench.places.place import Ended, PlaceError
 from vscaf.bench.workloads.workload import Workload
 from vscaf.lab import Command, Guest, LabError, PrivateLibvirt
@@ -34,7 +34,8 @@ class LabStarted:
 
     def kill(self) -> None:
         if not self.command.done():
-            self.command.kill()
+            with suppress(LabError):  # the guest is gone, and so is the command
+                self.command.kill()
 
 
 class LabMember:
@@ -57,7 +58,10 @@ class LabMember:
         return self._guest.qemu_pid
 
     def clock_ahead_s(self) -> float | None:
-        return self._guest.clock_offset().seconds
+        try:
+            return self._guest.clock_offset().seconds
+        except (LabError, TimeoutError) as error:
+            raise PlaceError(f"the clock of guest {self.name} could not be read: {error}") from None
 
     def start(self, command: str) -> LabStarted:
         try:
@@ -97,11 +101,29 @@ def image_with(image: Path, workloads: Sequence[Workload], directory: Path) -> P
     return directory
 
 
+def _boot(stack: ExitStack, guest: Guest) -> Guest:
+    """Boots a guest, which is ended with the stack. Raises PlaceError if it does not answer in time."""
+    try:
+        return stack.enter_context(guest)
+    except TimeoutError as error:
+        raise PlaceError(f"guest {guest.name} did not boot: {error}") from None
+
+
 @contextmanager
 def lab_place(
-    names: Sequence[str], workloads: Sequence[Workload], image: Path, pool_cpus: int, output: Path
+    names: Sequence[str],
+    workloads: Sequence[Workload],
+    arrangements: Sequence[str],
+    image: Path,
+    output: Path,
+    *,
+    pool_cpus: int,
 ) -> Iterator[DomainsPlace]:
-    """Boots a guest for each name on the first *pool_cpus* CPUs of this process. Raises PlaceError or LabError."""
+    """Boots a guest for each name on the first *pool_cpus* CPUs of this process.
+
+    Raises PlaceError or LabError, UsageError for an unknown arrangement.
+    """
+    check_policies(arrangements)
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < max(2, pool_cpus):
         raise PlaceError(f"there are {len(cpus)} CPUs, and {max(2, pool_cpus)} are needed: give this machine more")
@@ -110,7 +132,7 @@ def lab_place(
         lab = stack.enter_context(PrivateLibvirt(logs=output / "logs", cache=Path("build/lab/cache")))
         with_workloads = image_with(image, workloads, lab.directory / "image")
         guests = [
-            stack.enter_context(Guest(lab, name, with_workloads, vcpus=pool_cpus, cpuset=",".join(map(str, pool))))
+            _boot(stack, Guest(lab, name, with_workloads, vcpus=pool_cpus, cpuset=",".join(map(str, pool))))
             for name in names
         ]
         kind = {"kvm": "KVM", "qemu": "QEMU without KVM (TCG)"}[guests[0].domain_type]

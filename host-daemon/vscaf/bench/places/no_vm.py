@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -22,7 +23,7 @@ from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
 from vscaf.bench.places.output import Output
 from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, WithoutDaemon
-from vscaf.bench.places.quota_group import quota_group
+from vscaf.bench.places.quota_group import group_commands, quota_group
 from vscaf.bench.workloads.workload import Workload
 from vscaf.cpulist import format_cpu_list
 from vscaf.lab.polling import until
@@ -139,6 +140,11 @@ class _Way:
     environment: Mapping[str, str] = field(default_factory=dict)
     group: Path | None = None
 
+    def words(self) -> list[str]:
+        """What comes before the words of a program's command."""
+        enter = ["sh", "-c", _ENTER, str(self.group)] if self.group is not None else []
+        return [*enter, "taskset", "-c", self.cpus]
+
 
 class NoVmPlace:
     """Members that are processes of this machine. directory: for the workloads' files and sockets."""
@@ -160,7 +166,6 @@ class NoVmPlace:
 
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> NoVmStarted:
         way = self._ways[self.members.index(member)]
-        enter = ["sh", "-c", _ENTER, str(way.group)] if way.group is not None else []
         watch = self._watch
 
         def on_end(pid: int, cpu_s: float) -> None:
@@ -169,7 +174,7 @@ class NoVmPlace:
                 watch.end(pid, cpu_s)
 
         started = NoVmStarted(
-            [*enter, "taskset", "-c", way.cpus, "sh", "-c", command],
+            [*way.words(), "sh", "-c", command],
             self.files,
             {**_environment(), "PATH": self._path, **way.environment, **environment},
             on_end,
@@ -192,7 +197,7 @@ class NoVmPlace:
             ]
             baseline = [one for one in settings if one is not None]
             if baseline:
-                self._ways = [self._way(arrangement, one, stack) for one in baseline]
+                self._ways = [_way(arrangement, one, stack) for one in baseline]
                 yield WithoutDaemon()
                 return
             check_policy(arrangement)
@@ -207,17 +212,22 @@ class NoVmPlace:
             self._ways = [_Way(format_cpu_list(self._pool), {"VSCAF_SOCKET": str(path)}) for _ in self.members]
             yield WithoutDaemon("vscaf-run ", (process.pid,))
 
-    def _way(self, arrangement: str, one: Setting, stack: ExitStack) -> _Way:
-        environment = {}
-        if arrangement == "pinned":
-            places = ",".join(f"{{{cpu}}}" for pins in one.pins for cpu in pins)
-            environment = {"OMP_PROC_BIND": "true", "OMP_PLACES": places}
-        if one.online < len(one.pins):
-            environment["OMP_NUM_THREADS"] = str(one.online)
-        group = None
-        if one.quota_us is not None:
-            group = stack.enter_context(quota_group(one.quota_us * len(one.pins), QUOTA_PERIOD_US))
-        return _Way(format_cpu_list(frozenset().union(*one.pins)), environment, group)
+    def commands(self, arrangement: str, allocations: Sequence[int]) -> list[str]:
+        """PROGRAM stands for the command of a program."""
+        found: list[str] = []
+        if arrangement == "unmanaged" or arrangement not in BASELINES:
+            return found
+        for number, member in enumerate(self.members):
+            one = setting(arrangement, self._pool, self.cpus, allocations, number)
+            assert one is not None, "it is a baseline"
+            group = None
+            if one.quota_us is not None:
+                lines, group = group_commands(f"vscaf-{member}", one.quota_us * len(one.pins), QUOTA_PERIOD_US)
+                found += lines
+            way = _Way(_cpus(one), _settings(arrangement, one), group)
+            variables = [f"{name}={shlex.quote(value)} " for name, value in way.environment.items()]
+            found.append("".join(variables) + shlex.join([*way.words(), "PROGRAM"]) + f"  # the {member} program")
+        return found
 
     def watch(self, helpers: Sequence[int]) -> Watch:
         self._watch = Watch(self._pool, {}, helpers, threads_of=tree_threads)
@@ -228,6 +238,28 @@ class NoVmPlace:
         for started in list(self._running):
             started.kill()
             started.wait(END_PATIENCE_S)
+
+
+def _way(arrangement: str, one: Setting, stack: ExitStack) -> _Way:
+    group = None
+    if one.quota_us is not None:
+        group = stack.enter_context(quota_group(one.quota_us * len(one.pins), QUOTA_PERIOD_US))
+    return _Way(_cpus(one), _settings(arrangement, one), group)
+
+
+def _cpus(one: Setting) -> str:
+    return format_cpu_list(frozenset().union(*one.pins))
+
+
+def _settings(arrangement: str, one: Setting) -> dict[str, str]:
+    """The variables of OpenMP."""
+    variables = {}
+    if arrangement == "pinned":
+        places = ",".join(f"{{{cpu}}}" for pins in one.pins for cpu in pins)
+        variables = {"OMP_PROC_BIND": "true", "OMP_PLACES": places}
+    if one.online < len(one.pins):
+        variables["OMP_NUM_THREADS"] = str(one.online)
+    return variables
 
 
 def _environment() -> dict[str, str]:

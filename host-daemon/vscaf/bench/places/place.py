@@ -94,5 +94,11 @@ class Place(Protocol):
         arrangement; the message says why.
         """
 
+    def commands(self, arrangement: str, allocations: Sequence[int]) -> list[str]:
+        """The commands with which an operator makes this arrangement by hand; empty for policies and for `unmanaged`.
+
+        allocations: as for `arrange`.
+        """
+
     def watch(self, helpers: Sequence[int]) -> Watch:
         """A watch over the pool and the members. helpers: pids of the bench's other processes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,19 +25,31 @@ def quota_group(quota_us: int, period_us: int) -> Iterator[Path]:
     except OSError as error:
         raise PlaceError(f"a CPU quota needs root and a control group: {root}: {error.strerror}") from None
     try:
-        _set_quota(group, quota_us, period_us)
+        _set_quota(group, _settings(root, quota_us, period_us))
         yield group / "cgroup.procs"
     finally:
         until(lambda: _removed(group), f"{group} can be removed: a process in it still runs")
 
 
-def _set_quota(group: Path, quota_us: int, period_us: int) -> None:
+def group_commands(name: str, quota_us: int, period_us: int) -> tuple[list[str], Path]:
+    """The commands that make such a group of this name, and its cgroup.procs. Raises PlaceError if none can exist."""
+    root = _root()
+    lines = [f"mkdir {root / name}"]
+    lines += [f"echo {text} > {root / name / file}" for file, text in _settings(root, quota_us, period_us).items()]
+    return lines, root / name / "cgroup.procs"
+
+
+def _settings(root: Path, quota_us: int, period_us: int) -> dict[str, str]:
+    """File of a group -> what is written there, in order."""
+    if (root / "cpu.cfs_quota_us").exists():
+        return {"cpu.cfs_period_us": str(period_us), "cpu.cfs_quota_us": str(quota_us)}
+    return {"cpu.max": f"{quota_us} {period_us}"}
+
+
+def _set_quota(group: Path, settings: Mapping[str, str]) -> None:
     try:
-        if (group / "cpu.max").exists():
-            (group / "cpu.max").write_text(f"{quota_us} {period_us}")
-        else:
-            (group / "cpu.cfs_period_us").write_text(str(period_us))
-            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
+        for name, text in settings.items():
+            (group / name).write_text(text)
     except OSError as error:
         raise PlaceError(f"a CPU quota could not be set: {error}: leave out the arrangement quota") from None
 

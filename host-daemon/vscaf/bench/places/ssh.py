@@ -72,6 +72,8 @@ class Ssh:
     Raises PlaceError if there is no connection.
     """
 
+    shows_output = True
+
     def __init__(self, target: str) -> None:
         self.target = target
         self._directory = tempfile.TemporaryDirectory(prefix="vscaf-ssh-")

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from vscaf.bench.machine import machine, versions
-from vscaf.bench.places.baselines import setting
+from vscaf.bench.places.place import BASELINES, Place
 from vscaf.errors import UsageError
 
 FILE = "context.json"
@@ -33,20 +33,12 @@ class ReportContext:
     versions: Mapping[str, str] = field(default_factory=versions)
 
 
-def baseline_commands(
-    arrangements: Sequence[str], pool: Sequence[int], vcpus: int, allocations: Sequence[int], members: Sequence[str]
-) -> dict[str, list[str]]:
+def baseline_commands(place: Place, arrangements: Sequence[str], allocations: Sequence[int]) -> dict[str, list[str]]:
     """The commands for each of these arrangements that is a baseline; policies of vscaf are left out.
 
-    vcpus: of each member. allocations: CPUs of each member under `static`. members: names of the domains.
+    allocations: CPUs of each member under `static`.
     """
-    found = {}
-    for name in arrangements:
-        settings = [setting(name, pool, vcpus, allocations, number) for number in range(len(members))]
-        known = [one for one in settings if one is not None]
-        if known:
-            found[name] = [line for member, one in zip(members, known, strict=True) for line in one.commands(member)]
-    return found
+    return {name: place.commands(name, allocations) for name in arrangements if name in BASELINES}
 
 
 def save_context(context: ReportContext, output: Path) -> None:
