@@ -22,7 +22,7 @@
 #define BETWEEN_NS UINT64_C(20000000)
 
 __attribute__((visibility("default"))) struct standin_script standin_script = {
-    .serial = 1.6, .by_team = {0, 1.6, 1.2, 1.2, 1.2}};
+    .serial = 1.6, .by_team = {1.6, 1.6, 1.2, 1.2, 1.2}};
 
 struct vscaf_page *page;
 pid_t program, master;
