@@ -26,8 +26,9 @@ define fuzz-agent
 @$(STAGE) 'fuzzing' $(BIN)/python guest-agent/fuzz/run.py --build $(BUILD)/fuzz $(1)
 endef
 
-.PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd fuzz chaos check demo \
-    demo-standalone bench bench-agent bench-daemon bench-libgomp bench-pairs bench-parking bench-policies clean
+.PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
+    chaos check demo demo-standalone bench bench-agent bench-daemon bench-libgomp bench-pairs \
+    bench-parking bench-policies clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -85,16 +86,22 @@ test-systemd: image ## test the agent as a systemd service in a guest (root; nee
 	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/systemd $(ARGS)
 
+test-counters: setup venv ## test the metric ipc on emulated counters (Debian; needs its mirror; not in check)
+	@$(if $(SETUP),tests/setup-machine qemu-system-arm,:)
+	@tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64
+	@$(STAGE) 'counters of an emulated aarch64' $(BIN)/python -m pytest -q tests/pmu $(ARGS)
+
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'
 
-soak: image ## run for hours: an hour of fuzzing, thousands of random histories, chaos, systemd, Debian 13 (root)
+soak: image ## run for hours: fuzzing, thousands of random histories, chaos, systemd, counters, Debian 13 (root)
 	@$(STAGE) 'an hour of fuzzing' $(MAKE) fuzz ARGS='--seconds 3600'
 	@$(STAGE) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
 	@$(STAGE) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
 	@$(STAGE) 'thousands of random histories' $(MAKE) test-unit VSCAF_EXPLORE=2000
 	@$(STAGE) chaos $(MAKE) chaos ARGS='--seconds 1800'
 	@$(STAGE) systemd $(MAKE) test-systemd
+	@$(STAGE) counters $(MAKE) test-counters
 	@$(STAGE) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
 
 demo: image ## let two guests share two CPUs: a table, build/demo/report.json, build/demo/timeline-*.png

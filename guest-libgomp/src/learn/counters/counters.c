@@ -72,10 +72,11 @@ static bool usable(void)
         || papi_event_name_to_code("PAPI_TOT_CYC", &cycles_event) != PAPI_OK
         || papi_query_event(instructions_event) != PAPI_OK || papi_query_event(cycles_event) != PAPI_OK)
         return false;
-    /* An event that is known may still be forbidden (perf_event_paranoid) or missing (a guest without a PMU). */
+    /* An event that is known may still be forbidden (perf_event_paranoid) or missing (a guest without a PMU). If the
+     * hypervisor does not emulate an event, it starts and stops without an error, but stays 0. */
     struct counts counts;
     int set = counters_start(0);
-    return set != COUNTERS_NONE && counters_stop(set, &counts);
+    return set != COUNTERS_NONE && counters_stop(set, &counts) && counts.instructions && counts.cycles;
 }
 
 static bool load_papi(void)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
@@ -35,7 +34,7 @@
 
 bool sandbox_inside;
 
-#if defined(__x86_64__) && !defined(__ILP32__) && !defined(SANITIZED)
+#if defined(SANDBOX_PROCESSOR) && !defined(SANITIZED)
 
 #define RESULT_BYTES 4096u
 #define START_WAIT_MS 200 /* the parent may be stopped, or end, before it lets the child run */
@@ -81,21 +80,45 @@ static bool touches_shared(uintptr_t start, uintptr_t length)
     return false;
 }
 
+/* The arguments of the system call that a signal interrupted, and its result. */
+#if defined(__x86_64__)
+static long call_argument(const ucontext_t *context, unsigned index)
+{
+    static const int registers[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8};
+    return context->uc_mcontext.gregs[registers[index]];
+}
+
+static void set_call_result(ucontext_t *context, long value)
+{
+    context->uc_mcontext.gregs[REG_RAX] = value;
+}
+#else
+static long call_argument(const ucontext_t *context, unsigned index)
+{
+    return (long)context->uc_mcontext.regs[index];
+}
+
+static void set_call_result(ucontext_t *context, long value)
+{
+    context->uc_mcontext.regs[0] = (unsigned long)value;
+}
+#endif
+
 /* The filter did not let this call through. It is made after all if it only concerns private memory. */
 static void check_call(siginfo_t *information, ucontext_t *context)
 {
-    greg_t *registers = context->uc_mcontext.gregs;
-    uintptr_t start = (uintptr_t)registers[REG_RDI], length = (uintptr_t)registers[REG_RSI];
+    uintptr_t start = (uintptr_t)call_argument(context, 0), length = (uintptr_t)call_argument(context, 1);
     bool harmless = false;
     /* mremap with an old length of 0 makes a second mapping, so an empty range counts as one byte. It may also replace
      * any mapping, but that only concerns the child. */
-    if (information->si_code == 1 /* SYS_SECCOMP */ && information->si_arch == AUDIT_ARCH_X86_64
+    if (information->si_code == 1 /* SYS_SECCOMP */ && information->si_arch == SANDBOX_PROCESSOR
         && (information->si_syscall == SYS_mprotect || information->si_syscall == SYS_mremap))
         harmless = !touches_shared(start, length ? length : 1);
     if (!harmless)
         end(SANDBOX_CALL, (uint32_t)information->si_syscall);
-    registers[REG_RAX] = sandbox_gate(information->si_syscall, registers[REG_RDI], registers[REG_RSI],
-                                      registers[REG_RDX], registers[REG_R10], registers[REG_R8]);
+    set_call_result(context,
+                    sandbox_gate(information->si_syscall, call_argument(context, 0), call_argument(context, 1),
+                                 call_argument(context, 2), call_argument(context, 3), call_argument(context, 4)));
 }
 
 static void on_signal(int number, siginfo_t *information, void *context)

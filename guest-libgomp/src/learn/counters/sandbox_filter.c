@@ -1,8 +1,7 @@
 #include "learn/counters/sandbox_filter.h"
 
-#if defined(__x86_64__) && !defined(__ILP32__)
+#ifdef SANDBOX_PROCESSOR
 
-#include <linux/audit.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -12,19 +11,34 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
+/* A call's number and arguments move from a function's registers to a system call's. */
+#if defined(__x86_64__)
+#define GATE                                                                                                           \
+    "    mov %rdi, %rax\n"                                                                                             \
+    "    mov %rsi, %rdi\n"                                                                                             \
+    "    mov %rdx, %rsi\n"                                                                                             \
+    "    mov %rcx, %rdx\n"                                                                                             \
+    "    mov %r8, %r10\n"                                                                                              \
+    "    mov %r9, %r8\n"                                                                                               \
+    "    syscall\n"
+#else
+#define GATE                                                                                                           \
+    "    mov x8, x0\n"                                                                                                 \
+    "    mov x0, x1\n"                                                                                                 \
+    "    mov x1, x2\n"                                                                                                 \
+    "    mov x2, x3\n"                                                                                                 \
+    "    mov x3, x4\n"                                                                                                 \
+    "    mov x4, x5\n"                                                                                                 \
+    "    svc #0\n"
+#endif
+
 extern const char sandbox_gate_end[]; /* the address from which the kernel sees the gate's call come */
 __asm__(".text\n"
         ".globl sandbox_gate\n"
         ".hidden sandbox_gate\n"
-        ".type sandbox_gate, @function\n"
+        ".type sandbox_gate, %function\n"
         "sandbox_gate:\n"
-        "    mov %rdi, %rax\n"
-        "    mov %rsi, %rdi\n"
-        "    mov %rdx, %rsi\n"
-        "    mov %rcx, %rdx\n"
-        "    mov %r8, %r10\n"
-        "    mov %r9, %r8\n"
-        "    syscall\n"
+        GATE
         ".globl sandbox_gate_end\n"
         ".hidden sandbox_gate_end\n"
         "sandbox_gate_end:\n"
@@ -92,10 +106,13 @@ unsigned short sandbox_filter(struct sock_filter filter[SANDBOX_FILTER_MAX])
      * the program's signals and handlers in), membarrier, and everything with a descriptor. */
     static const uint32_t plain[] = {
         SYS_exit_group,    SYS_brk,          SYS_munmap,         SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,
-        SYS_time,          SYS_times,        SYS_nanosleep,      SYS_clock_nanosleep, SYS_sched_yield, SYS_getcpu,
+        SYS_times,         SYS_nanosleep,    SYS_clock_nanosleep, SYS_sched_yield,  SYS_getcpu,
         SYS_getpid,        SYS_gettid,       SYS_getppid,        SYS_getuid,        SYS_geteuid,      SYS_getgid,
         SYS_getegid,       SYS_getrandom,    SYS_getrusage,      SYS_sysinfo,       SYS_uname,
         SYS_sched_getaffinity, SYS_sched_getparam, SYS_sched_getscheduler, SYS_rt_sigreturn, SYS_restart_syscall,
+#ifdef SYS_time /* newer processors have only clock_gettime */
+        SYS_time,
+#endif
     };
     /* Only private futexes: others wake threads of each process that maps the same memory. No priority inheritance: it
      * affects the owner of the lock, a thread of the real program. */
@@ -111,7 +128,7 @@ unsigned short sandbox_filter(struct sock_filter filter[SANDBOX_FILTER_MAX])
 
     next = filter;
     load(offsetof(struct seccomp_data, arch));
-    emit(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, SANDBOX_PROCESSOR, 1, 0);
     emit_return(SECCOMP_RET_TRAP);
     load(offsetof(struct seccomp_data, nr)); /* numbers of the x32 interface have bit 30 set and match nothing below */
     for (size_t i = 0; i < COUNT(plain); i++)

@@ -1,8 +1,16 @@
-/* The system calls that a sandboxed child may make. x86-64 only. */
+/* The system calls that a sandboxed child may make. */
 #ifndef VSCAF_GOMP_SANDBOX_FILTER_H
 #define VSCAF_GOMP_SANDBOX_FILTER_H
 
+#include <linux/audit.h>
 #include <linux/filter.h>
+
+/* The processor as the kernel names it to the filter. Not defined: there is no filter for this processor. */
+#if defined(__x86_64__) && !defined(__ILP32__)
+#define SANDBOX_PROCESSOR AUDIT_ARCH_X86_64
+#elif defined(__aarch64__) && !defined(__ILP32__) && !defined(__AARCH64EB__)
+#define SANDBOX_PROCESSOR AUDIT_ARCH_AARCH64
+#endif
 
 #define SANDBOX_FILTER_MAX 192u
 

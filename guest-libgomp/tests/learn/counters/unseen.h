@@ -41,6 +41,7 @@ extern pid_t program;      /* a sandboxed child has another PID */
 extern pid_t master;       /* the thread that runs the sections */
 extern unsigned instances; /* instances of sections so far */
 extern bool real_limits;    /* children have the real-time limit that the shim sets */
+extern bool cpu_limits;     /* and the limit of CPU time */
 extern bool without_limits; /* children have no limit of time at all */
 
 /* In a sandboxed child: whether it asked for a real-time limit of half a second to one second. */

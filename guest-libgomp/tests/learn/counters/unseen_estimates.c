@@ -40,7 +40,7 @@ static void spin_long_act(void)
 
 static void spins_long(void)
 {
-    real_limits = true;
+    real_limits = cpu_limits = true;
     run_scenario(&(struct scenario){.act = spin_long_act, .outcome = EITHER, .for_ever = true});
 }
 
@@ -57,7 +57,7 @@ static void sleep_for_ever_act(void)
 
 static void sleeps_for_ever(void)
 {
-    real_limits = true;
+    real_limits = cpu_limits = true;
     run_scenario(&(struct scenario){.act = sleep_for_ever_act, .outcome = ABANDONED, .for_ever = true});
 }
 

@@ -13,7 +13,7 @@ struct standin_script {
     _Atomic unsigned made;              /* event sets that were ever made */
     _Atomic unsigned attached;          /* event sets that were ever attached to another thread */
     double serial;                      /* instructions per cycle of attached sets */
-    double by_team[STANDIN_TEAMS];      /* the same of other sets, by the size of the team */
+    double by_team[STANDIN_TEAMS];      /* the same of other sets, by the size of the team; [0]: before the first */
 };
 
 #endif
