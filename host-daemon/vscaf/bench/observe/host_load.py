@@ -41,8 +41,8 @@ class Reading(NamedTuple):
 
     at_s: float  # CLOCK_MONOTONIC
     busy_s: float  # the pool's CPUs ran something
-    demo_s: float  # CPU time on the pool of all processes of the bench
-    run_s: float  # CPU time of the measured processes, part of demo_s
+    bench_s: float  # CPU time on the pool of all processes of the bench
+    run_s: float  # CPU time of the measured processes, part of bench_s
     delay_s: float  # the measured threads were ready and did not run
 
 
@@ -74,7 +74,7 @@ def host_load(readings: Sequence[Reading], window: tuple[float, float]) -> HostL
     return HostLoad(
         run_s=end.run_s - start.run_s,
         delay_s=end.delay_s - start.delay_s,
-        foreign_s=max(0.0, (end.busy_s - start.busy_s) - (end.demo_s - start.demo_s)),
+        foreign_s=max(0.0, (end.busy_s - start.busy_s) - (end.bench_s - start.bench_s)),
     )
 
 
@@ -111,7 +111,7 @@ class HostLoadMeter:
         self._helpers = {os.getpid(), *helpers}
         self._cpu_s: dict[int, float] = {}  # by pid, as last read
         self._delay_ns: dict[int, int] = {}  # by thread, as last read
-        self._demo_s = self._run_s = self._delay_s = 0.0
+        self._bench_s = self._run_s = self._delay_s = 0.0
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._runner = threading.Thread(target=self._run, name="host load", daemon=True)
@@ -143,7 +143,7 @@ class HostLoadMeter:
             self._measured.discard(pid)
             more_s = max(0.0, cpu_s - self._cpu_s.pop(pid, 0.0))
             self._run_s += more_s
-            self._demo_s += more_s
+            self._bench_s += more_s
 
     def _run(self) -> None:
         try:
@@ -161,7 +161,7 @@ class HostLoadMeter:
             for pid in self._helpers - self._measured:
                 self._take_cpu_time(pid, [pid], measured=False)
             at_s, busy_s = time.monotonic(), sum(busy_seconds(self._pool).values())
-            return Reading(at_s, busy_s, self._demo_s, self._run_s, self._delay_s)
+            return Reading(at_s, busy_s, self._bench_s, self._run_s, self._delay_s)
 
     def _take_cpu_time(self, pid: int, processes: Sequence[int], *, measured: bool) -> None:
         """Takes in the CPU time of a process: of all these, which begin with itself, and of their ended children."""
@@ -182,7 +182,7 @@ class HostLoadMeter:
         if measured:
             self._run_s += more_s
         if last_cpu in self._pool:
-            self._demo_s += more_s
+            self._bench_s += more_s
 
     def _take_delays(self, pid: int) -> None:
         for thread in tree_threads(pid):
