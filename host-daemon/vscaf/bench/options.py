@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from vscaf.bench.places.options import PlaceOptions
+from vscaf.bench.places.options import MEMORY_MIB, PlaceOptions
 from vscaf.bench.workloads.options import names
 
 QUICK_SECONDS = 3.0
@@ -106,6 +106,15 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
             metavar="CPUS",
             help="With --existing: the pCPUs that the guests share. Default: those where their vCPUs may run.",
         ),
+        click.option(
+            "--memory",
+            "memory_mib",
+            type=click.IntRange(min=128),
+            default=MEMORY_MIB,
+            show_default=True,
+            metavar="MIB",
+            help="Memory of each guest of the lab. The image and the workloads take some of it.",
+        ),
         image_option,
         click.option(
             "--output",
@@ -130,6 +139,7 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
             uri: str,
             ssh: dict[str, str],
             pool: str | None,
+            memory_mib: int,
             image: Path,
             output: Path | None,
             restart: bool,
@@ -141,7 +151,7 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
                 seconds=QUICK_SECONDS if quick else seconds,
                 delay_s=delay_s,
                 quick=quick,
-                place=PlaceOptions(no_vm, existing, uri, ssh, pool),
+                place=PlaceOptions(no_vm, existing, uri, ssh, pool, memory_mib),
                 image=image,
                 output=output or Path("build/bench") / (f"{name}-quick" if quick else name),
                 restart=restart,

@@ -55,7 +55,15 @@ def choose(options: PlaceOptions, image: Path, output: Path, count: int) -> Chos
     return Chosen(
         POOL_CPUS,
         {"guests": POOL_CPUS},
-        lambda workloads, arrangements: lab_place(members, workloads, arrangements, image, output, pool_cpus=POOL_CPUS),
+        lambda workloads, arrangements: lab_place(
+            members,
+            workloads,
+            arrangements,
+            image,
+            output,
+            pool_cpus=POOL_CPUS,
+            memory_mib=options.memory_mib,
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vscaf.bench.places.domains import DomainsPlace, check_policies
+from vscaf.bench.places.options import MEMORY_MIB
 from vscaf.bench.places.place import Ended, PlaceError
 from vscaf.bench.workloads.workload import Workload
 from vscaf.lab import Command, Guest, LabError, PrivateLibvirt
@@ -71,12 +72,14 @@ class LabMember:
 
 
 def image_with(image: Path, workloads: Sequence[Workload], directory: Path) -> Path:
-    """An image of guests that also has the workloads' files, in WORKLOADS. It is made in *directory*.
+    """An image of guests that also has the workloads' files, in WORKLOADS. It is made in *directory* if there are any.
 
     The kernel unpacks archives that follow each other, so the files are appended to the image's own.
     """
     if not (image / "initrd.img").exists():
         raise PlaceError(f"there is no guest image in {image}: build it with `make image`, or name one with --image")
+    if not any(workload.files for workload in workloads):
+        return image
     with tempfile.TemporaryDirectory(prefix="vscaf-workloads-") as temporary:
         root = Path(temporary)
         (root / WORKLOADS.lstrip("/")).mkdir()
@@ -118,8 +121,9 @@ def lab_place(
     output: Path,
     *,
     pool_cpus: int,
+    memory_mib: int = MEMORY_MIB,
 ) -> Iterator[DomainsPlace]:
-    """Boots a guest for each name on the first *pool_cpus* CPUs of this process.
+    """Boots a guest for each name on the first *pool_cpus* CPUs of this process. memory_mib: of each guest.
 
     Raises PlaceError or LabError, UsageError for an unknown arrangement.
     """
@@ -132,7 +136,17 @@ def lab_place(
         lab = stack.enter_context(PrivateLibvirt(logs=output / "logs", cache=Path("build/lab/cache")))
         with_workloads = image_with(image, workloads, lab.directory / "image")
         guests = [
-            _boot(stack, Guest(lab, name, with_workloads, vcpus=pool_cpus, cpuset=",".join(map(str, pool))))
+            _boot(
+                stack,
+                Guest(
+                    lab,
+                    name,
+                    with_workloads,
+                    vcpus=pool_cpus,
+                    memory_mib=memory_mib,
+                    cpuset=",".join(map(str, pool)),
+                ),
+            )
             for name in names
         ]
         kind = {"kvm": "KVM", "qemu": "QEMU without KVM (TCG)"}[guests[0].domain_type]
