@@ -17,11 +17,14 @@ REPEAT_MAX = 10000  # what NPB_REPEAT may be
 
 
 def run(bench_run: str, hertz: str, program: str, repeat: int) -> dict:
-    """Runs PROGRAM, checks its result, and returns the figures of its page."""
+    """Runs PROGRAM, checks its result, and returns the figures of its page.
+
+    Threads let others run while they wait: more of them than CPUs must not spin for each other.
+    """
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "NPB_"))}
     done = subprocess.run(
         [bench_run, "--team", "2", "--resize", f"{hertz},1,{SIZES}", "--", program],
-        env=clean | {"NPB_REPEAT": str(repeat)},
+        env=clean | {"NPB_REPEAT": str(repeat), "OMP_WAIT_POLICY": "passive"},
         capture_output=True,
         text=True,
         check=False,
