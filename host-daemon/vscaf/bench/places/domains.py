@@ -48,6 +48,10 @@ class Member(Protocol):
     def start(self, command: str) -> Started:
         """Starts a shell command in the guest. Raises PlaceError if the guest is gone."""
 
+    def use_agent(self, running: bool) -> None:
+        """Whether the guest has an agent from now on. An agent without a host would put CPUs online that were put
+        offline by hand. Raises PlaceError."""
+
     def clock_ahead_s(self) -> float | None:
         """How far the guest's clock is ahead of the host's; None if that is not known."""
 
@@ -110,11 +114,14 @@ class DomainsPlace:
         if len(wanted) == len(settings):
             try:
                 for guest, one in zip(self._guests, wanted, strict=True):
+                    guest.use_agent(False)
                     apply(guest, one)
                 yield WithoutDaemon()
             finally:
                 self.neutral()
             return
+        for guest in self._guests:
+            guest.use_agent(True)
         self._daemons += 1
         daemon = DaemonProcess(
             self._site,

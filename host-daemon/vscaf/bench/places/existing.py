@@ -106,6 +106,9 @@ class RunningGuest:
     def start(self, command: str) -> Started:
         return self.channel.start(command)
 
+    def use_agent(self, running: bool) -> None:
+        """Leaves the user's agent as it is."""
+
     def clock_ahead_s(self) -> float | None:
         return None  # a guest agent tells the time of day alone
 

@@ -18,6 +18,9 @@ from vscaf.bench.workloads.workload import Workload
 from vscaf.lab import Command, Guest, LabError, PrivateLibvirt
 
 WORKLOADS = "/workloads"
+# The guest's /init starts an agent again and again unless this file exists.
+_AGENT_OFF = "touch /run/vscaf/agent.off; killall -q vscaf-agent; while pidof vscaf-agent; do usleep 10000; done"
+_AGENT_ON = "rm -f /run/vscaf/agent.off; until pidof vscaf-agent; do usleep 10000; done"
 
 
 @dataclass
@@ -57,6 +60,11 @@ class LabMember:
     @property
     def qemu_pid(self) -> int:
         return self._guest.qemu_pid
+
+    def use_agent(self, running: bool) -> None:
+        done = self._guest.run(_AGENT_ON if running else _AGENT_OFF)
+        if done.status != 0:
+            raise PlaceError(f"guest {self.name}: its agent could not be switched: {done.text[-300:]}")
 
     def clock_ahead_s(self) -> float | None:
         try:
