@@ -58,7 +58,7 @@ def daemon(host: HostFacts) -> Iterable[Verdict]:
 
 def libvirt(host: HostFacts) -> Iterable[Verdict]:
     if isinstance(host.libvirt, NoLibvirt):
-        fix = "sudo vscaf doctor" if host.libvirt.denied else "systemctl start libvirtd"
+        fix = "sudo vscaf doctor" if host.libvirt.denied else commands.libvirtd(host, "start")
         yield problem(f"{host.rules_config.uri}: {host.libvirt.why}", fix)
         return
     version = _version(host.libvirt.version)
@@ -76,7 +76,9 @@ def qemu(host: HostFacts) -> Iterable[Verdict]:
     if virt.driver != QEMU:
         yield note(f"libvirt's driver here is {virt.driver}: vscaf is made for QEMU")
     elif not virt.guest_types:
-        yield problem("libvirt finds no QEMU", "apt-get install qemu-system-x86 && systemctl restart libvirtd")
+        yield problem(
+            "libvirt finds no QEMU", f"apt-get install qemu-system-x86 && {commands.libvirtd(host, 'restart')}"
+        )
     elif virt.driver_version == 0:
         yield unknown("libvirt does not tell its version")
     else:
@@ -97,7 +99,7 @@ def kvm(host: HostFacts) -> Iterable[Verdict]:
     elif flags is not None and module is None:
         yield note("/dev/kvm is there, but the CPU shows neither vmx nor svm: guests may not boot under KVM")
     elif not isinstance(host.libvirt, NoLibvirt) and _lacks_kvm(host):
-        yield problem("/dev/kvm is there, but libvirt does not offer KVM", "systemctl restart libvirtd")
+        yield problem("/dev/kvm is there, but libvirt does not offer KVM", commands.libvirtd(host, "restart"))
     else:
         yield ready("/dev/kvm")
 

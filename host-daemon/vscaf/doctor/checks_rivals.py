@@ -128,7 +128,7 @@ def hooks(host: HostFacts) -> Iterable[Verdict]:
     for script in scripts:
         yield problem(
             f"{script} sets CPUs of domains when they start",
-            f"chmod a-x {shlex.quote(script)} && systemctl restart libvirtd",
+            f"chmod a-x {shlex.quote(script)} && {commands.libvirtd(host, 'restart')}",
         )
     if not scripts:
         yield ready("none that sets CPUs")

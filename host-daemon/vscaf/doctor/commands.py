@@ -15,8 +15,16 @@ def virsh(host: HostFacts, *words: str) -> str:
 
 
 def restart(host: HostFacts, name: str) -> str:
-    """Shuts a domain down and starts it, so that it runs as it is defined. The guest must heed the shutdown."""
-    return f"{virsh(host, 'shutdown', name)}; while ! {virsh(host, 'start', name)}; do sleep 2; done"
+    """Shuts a domain down and starts it, so that it runs as it is defined. A guest may take its time, or not obey."""
+    start = f"until {virsh(host, 'start', name)}; do sleep 2; done"
+    return f"{virsh(host, 'shutdown', name)} && timeout 120 sh -c {shlex.quote(start)}"
+
+
+def libvirtd(host: HostFacts, action: str) -> str:
+    """Starts or restarts libvirt's daemon: the one for all, or the one for QEMU alone. Installs it if there is none."""
+    if not host.system.libvirt_daemons:
+        return "apt-get update && apt-get install libvirt-daemon-system"
+    return f"systemctl {action} {host.system.libvirt_daemons[0]}"
 
 
 def edit(host: HostFacts, name: str, script: str) -> str:

@@ -31,13 +31,15 @@ class Process(NamedTuple):
 class SystemFacts:
     """What the kernel's and other programs' files say.
 
-    `cpu_flags`: as in /proc/cpuinfo; None: this architecture lists none. `controllers`: the cgroup controllers that are
-    mounted. `tuned_profile`: the active profile; "": none. `pinning_hooks`: libvirt's hook scripts that set CPUs.
-    `pacemaker`: ids of Pacemaker's VirtualDomain resources that set utilization attributes. `hugepages`: how many there
-    are, by node and by size in KiB. `default_hugepage_kib`: the size if none is named.
+    `libvirt_daemons`: those that are installed. `cpu_flags`: as in /proc/cpuinfo; None: this architecture lists none.
+    `controllers`: the cgroup controllers that are mounted. `tuned_profile`: the active profile; "": none.
+    `pinning_hooks`: libvirt's hook scripts that set CPUs. `pacemaker`: ids of Pacemaker's VirtualDomain resources that
+    set utilization attributes. `hugepages`: how many there are, by node and by size in KiB. `default_hugepage_kib`: the
+    size if none is named.
     """
 
     kvm_device: bool
+    libvirt_daemons: tuple[str, ...]
     cpu_flags: frozenset[str] | Unknown | None
     controllers: frozenset[str] | Unknown
     isolated: frozenset[int] | Unknown

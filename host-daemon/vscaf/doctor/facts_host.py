@@ -22,6 +22,7 @@ def read_system(root: Path) -> SystemFacts:
     """The facts in the files below *root*, which is / except in tests. What cannot be read is Unknown."""
     return SystemFacts(
         kvm_device=(root / "dev/kvm").exists(),
+        libvirt_daemons=tuple(name for name in ("libvirtd", "virtqemud") if (root / "usr/sbin" / name).exists()),
         cpu_flags=_read(_cpu_flags, root),
         controllers=_read(_controllers, root),
         isolated=_read(_cpu_file, root / "sys/devices/system/cpu/isolated"),

@@ -35,6 +35,7 @@ DOMAIN = """<domain type='kvm'>
 
 SYSTEM = SystemFacts(
     kvm_device=True,
+    libvirt_daemons=("libvirtd",),
     cpu_flags=frozenset({"fpu", "vmx"}),
     controllers=frozenset({"cpu", "cpuset", "memory"}),
     isolated=frozenset(),

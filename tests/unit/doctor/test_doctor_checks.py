@@ -58,6 +58,13 @@ CASES = [
     Case("config", PROBLEM, host(settings=Unknown("gone"), config_found=False), "no pool", """'pool = "1-7"' >"""),
     Case("config", PROBLEM, host(settings=Unknown("config: colour: unknown")), "colour", "vscaf check-config"),
     Case("libvirt", PROBLEM, host(virt=NoLibvirt("refused")), "refused", "systemctl start libvirtd"),
+    Case(
+        "libvirt",
+        PROBLEM,
+        host(virt=NoLibvirt("no socket"), system={"libvirt_daemons": ()}),
+        "no socket",
+        "apt-get install libvirt-daemon-system",
+    ),
     Case("libvirt", PROBLEM, host(virt=NoLibvirt("polkit", denied=True)), "polkit", "sudo vscaf doctor"),
     Case("libvirt", PROBLEM, host(virt={"version": 8_010_000}), "8.10.0 is older than 9.0.0", "apt-get install"),
     Case("qemu", PROBLEM, host(virt={"guest_types": frozenset()}), "no QEMU", "qemu-system-x86"),
@@ -138,7 +145,7 @@ CASES = [
         PROBLEM,
         host(domain(xml=xml((">4</vcpu>", ">3</vcpu>")), later=DOMAIN)),
         "at most 3 vCPUs",
-        "shutdown cfd; while ! virsh",
+        "shutdown cfd && timeout 120 sh -c 'until virsh -c qemu:///system start cfd",
     ),
     Case(
         "vcpus",

@@ -11,6 +11,7 @@ from vscaf.doctor.finding import Unknown
 CPUS = "sys/devices/system/cpu"
 FILES = {
     "dev/kvm": "",
+    "usr/sbin/virtqemud": "",
     "proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vmx\n",
     "proc/self/mounts": "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n",
     "proc/meminfo": "MemTotal: 8 kB\nHugepagesize:       2048 kB\n",
@@ -33,6 +34,7 @@ FILES = {
 }
 FACTS = {
     "kvm_device": True,
+    "libvirt_daemons": ("virtqemud",),
     "cpu_flags": {"fpu", "vmx"},
     "controllers": {"cpuset", "cpu", "memory"},
     "isolated": set(),
@@ -130,7 +132,9 @@ def test_what_makes_no_sense_is_unknown(root: Path, file: str, text: str, fact: 
 def test_without_any_file_nothing_is_known(tmp_path: Path) -> None:
     facts = read_system(tmp_path)
     known = {name for name in FACTS if not isinstance(getattr(facts, name), Unknown)}
-    assert known == {"kvm_device", "tuned_profile", "pinning_hooks", "pacemaker"}, "these are programs, absent here"
+    assert known == {"kvm_device", "libvirt_daemons", "tuned_profile", "pinning_hooks", "pacemaker"}, (
+        "these are programs, absent here"
+    )
     assert facts.kvm_device is False
 
 

@@ -21,6 +21,7 @@ from vscaf.doctor.finding import Check, Finding, Severity, Unknown
 from vscaf.doctor.report import report, summary
 
 ROOT = Path(__file__).parents[3]
+HOST_CHECKS = (*checks_host.CHECKS, *checks_rivals.CHECKS)
 NO_CHANNEL = DOMAIN.replace("org.vscaf.agent.0", "none")
 
 
@@ -30,24 +31,36 @@ def text(facts: HostFacts, **options: Any) -> str:
 
 def test_a_good_host_is_a_few_lines_and_a_summary() -> None:
     lines = text(host()).splitlines()
-    assert [line for line in lines if not line.startswith(" ")] == ["host", "domain cfd", lines[-1]]
-    assert lines[-1] == "no problems, 0 notes, 1 unknown: 1 of 1 domains without a problem"
-    assert len(lines) < 24
+    assert lines[0] == f"host ({len(HOST_CHECKS)} of {len(HOST_CHECKS)} checks ready)"
+    count = len(checks_domain.CHECKS)
+    assert lines[1] == f"domain cfd ({count - 1} of {count} checks ready)"
+    assert lines[2].startswith("  unknown  steal-governor: ") and lines[3].startswith(
+        "             fix: (in the guest)"
+    )
+    assert lines[4:] == ["no problems, 0 notes, 1 unknown: 1 of 1 domains without a problem"]
 
 
 def test_problems_come_first_each_with_its_fix() -> None:
     lines = text(host(domain(xml=NO_CHANNEL), system={"pacemaker": ("vm",)})).splitlines()
     assert lines[1].startswith("  problem  pacemaker: vm: ") and lines[2].startswith("             fix: crm_resource ")
-    at = lines.index("domain cfd")
-    assert lines[at + 1].startswith("  problem  channel: no channel") and lines[at + 2].endswith("vscaf prepare cfd")
+    assert lines[3].startswith("domain cfd (")
+    assert lines[4].startswith("  problem  channel: no channel") and lines[5].endswith("vscaf prepare cfd")
     assert lines[-1].startswith("2 problems, ") and lines[-1].endswith(": 0 of 1 domains without a problem")
 
 
-def test_domains_with_the_same_findings_are_shown_together() -> None:
+def test_many_domains_fit_a_screen() -> None:
     names = [f"vm{number}" for number in range(30)]
-    lines = text(host(*(domain(name) for name in names), settings={"pool": "1-7"}, status=None)).splitlines()
-    assert f"domain {', '.join(names)}" in lines
-    assert len(lines) < 24 and "30 of 30 domains" in lines[-1]
+    no_pmu = DOMAIN.replace("state='on'", "state='off'")
+    domains = [domain(name, no_pmu) for name in names]
+    here = host(*domains, domain("bad", NO_CHANNEL), settings={"pool": "1-7"}, status=None)
+    lines = text(here).splitlines()
+    assert len(lines) < 24 and lines[-1].endswith("30 of 31 domains without a problem")
+    (heading,) = [line for line in lines if line.startswith("domain vm0")]
+    assert heading.startswith("domain vm0, vm1, vm2, vm3, vm4, vm5 and 24 more (")
+    at = lines.index("several domains")
+    assert lines[at + 1].startswith("  note     pmu: ") and lines[at + 1].endswith("vm5 and 24 more")
+    assert "edit vm0  # and so on" in lines[at + 2]
+    assert [line for line in lines if "vscaf prepare bad" in line], "a problem is always shown at its domain"
 
 
 def test_verbose_shows_what_is_ready_too() -> None:
@@ -166,10 +179,10 @@ def table(checks: tuple[Check[Any], ...]) -> str:
 
 def test_the_page_has_every_check_as_the_code_says() -> None:
     page = (ROOT / "docs/doctor.md").read_text(encoding="utf-8")
-    for checks in ((*checks_host.CHECKS, *checks_rivals.CHECKS), checks_domain.CHECKS):
+    for checks in (HOST_CHECKS, checks_domain.CHECKS):
         assert table(checks) in page, table(checks)
     named = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
-    every = (*checks_host.CHECKS, *checks_rivals.CHECKS, *checks_domain.CHECKS)
+    every = (*HOST_CHECKS, *checks_domain.CHECKS)
     assert sorted(named) == sorted(one.name for one in every), "the page has a check that is gone"
 
 
