@@ -96,7 +96,7 @@ CASES = [
     Case(
         "irqs",
         NOTE,
-        host(system={"irqs": (Irq(7, frozenset({0})), Irq(9, frozenset({2})))}),
+        host(system={"irqs": (Irq(7, frozenset({0})), Irq(9, frozenset({1, 2})))}),
         "1 interrupt on CPUs of the pool",
         "for irq in 9; do echo 0-1 >",
     ),
@@ -184,6 +184,7 @@ CASES = [
     Case("agent", PROBLEM, host(status=status(agent="not reachable: Permission denied")), "denied", "restart vscaf"),
     Case("agent", PROBLEM, bad(("'connected'", "'disconnected'"), status=None), "opened the channel", "(in the guest)"),
     Case("agent", NOTE, host(status=status(agent_version="vscaf-agent 0.0.9")), "0.0.9", "0.1.0"),
+    Case("agent", NOTE, host(status=status(agent_version="vscaf-agent 0.1.0-rc1")), "0.1.0-rc1", "0.1.0"),
     Case("agent", UNKNOWN, host(status=None), "only a daemon"),
     Case("agent", UNKNOWN, bad((" state='connected'", ""), status=None), "no daemon has asked"),
     Case("agent", UNKNOWN, bad(NO_CHANNEL), "no channel"),
@@ -250,15 +251,64 @@ CASES = [
 ]
 
 
+FIXED_VCPU = ("'1' enabled='yes' hotpluggable='yes'", "'1' enabled='yes' hotpluggable='no'")
+FINE = {
+    "kvm: an architecture without flags": host(system={"cpu_flags": None}),
+    "oversubscribed: as many domains as chunks": host(domain("a"), domain("b"), settings={"pool": "6-7"}),
+    "tuned: it does not run": host(system={"tuned_profile": "cpu-partitioning"}),
+    "irqs: next to the pool": host(system={"irqs": (Irq(7, frozenset({0, 1})),)}),
+    "managed: wrong metadata that are ignored": bad(
+        ('max="4"', 'maximum="4"'), settings={"metadata": False, "domains": {"cfd": {}}}
+    ),
+    "vcpus: a rule above the pool": bad(('max="4"', 'max="8"'), settings={"pool": "4-7"}),
+    "hotplug: nothing is unplugged": bad(FIXED_VCPU, settings={"unplug": False}),
+    "hotplug: emulated": bad(FIXED_VCPU, ("type='kvm'", "type='qemu'")),
+    "numa: memory on a node of the pool and another": bad(
+        ("<os>", "<numatune><memory mode='strict' nodeset='0-1'/></numatune><os>"), settings={"pool": "4-7"}
+    ),
+    "hugepages: enough": bad(
+        ("<os>", "<memoryBacking><hugepages/></memoryBacking><os>"), system={"hugepages": {0: {2048: 2048}, 1: {}}}
+    ),
+    "agent: it does not tell its version": host(status=status(agent_version=None)),
+    "machine: the newest of its type": bad(("pc-q35-7.2", "q35")),
+    "machine: the first that can": bad(("pc-q35-7.2", "pc-i440fx-2.7")),
+    "pmu: by the CPU mode": bad(("<pmu state='on'/>", "")),
+    "pins: not managed yet": host(status=status(state="unmanaged")),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_is_fine_is_ready(name: str) -> None:
+    check, _, _ = name.partition(":")
+    assert [one.severity for one in of(examine(FINE[name]), check)] == [READY], of(examine(FINE[name]), check)
+
+
+def test_minima_are_lowered_only_where_they_are_too_large_and_other_rules_stay() -> None:
+    large = domain("large", xml(('max="4"', 'min="5" max="6" weight="2.5" priority="-3" rest="keep"')))
+    (finding,) = of(examine(host(large, domain("small"), virt={"cpus": PAIRS})), "oversubscribed")
+    assert finding.text.startswith("the minima of the running domains add up to 8 CPUs, the pool has 6")
+    element = '<partition min="2" max="6" weight="2.5" priority="-3" rest="keep"/>'
+    assert finding.fix == (
+        "virsh -c qemu:///system metadata large https://vscaf.org/xmlns/partition/1 --key vscaf "
+        f"--set '{element}' --live --config"
+    )
+
+
+def test_a_transient_domain_that_is_not_in_order() -> None:
+    stranger = domain(xml=NO_METADATA, persistent=False)
+    (finding,) = of(examine(host(stranger)), "managed")
+    assert finding.fix is not None and "--live" in finding.fix and "--config" not in finding.fix
+
+
 def of(findings: list[Finding], check: str) -> list[Finding]:
     return [one for one in findings if one.check == check]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.check}-{case.severity}")
 def test_what_is_bad_is_found(case: Case) -> None:
-    findings = [one for one in of(examine(case.facts), case.check) if one.severity is case.severity]
-    assert findings, of(examine(case.facts), case.check)
-    assert any(case.text in one.text and case.fix in (one.fix or "") for one in findings), findings
+    (finding,) = of(examine(case.facts), case.check)
+    assert finding.severity is case.severity, finding
+    assert case.text in finding.text and case.fix in (finding.fix or ""), finding
 
 
 def test_every_check_has_a_bad_case() -> None:
