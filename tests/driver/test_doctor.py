@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import re
 import shlex
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,11 @@ import pytest
 from click.testing import CliRunner
 from vscaf.cli.main import main
 from vscaf.config import load_config
+from vscaf.doctor import examination
 from vscaf.doctor.examination import examine, gather
 from vscaf.doctor.finding import Finding, Severity
 
+from .faults import Faults
 from .hosts import ONLINE
 from .node import write_node
 
@@ -48,15 +52,20 @@ class Site:
     def config(self) -> Path:
         return self.directory / "vscaf.toml"
 
-    def findings(self, *named: str) -> list[Finding]:
+    def findings(self, *named: str, opener: Callable[[str], Any] = libvirt.openReadOnly) -> list[Finding]:
         """Of the made-up host."""
 
         async def work() -> list[Finding]:
             settings = load_config(self.config)
             socket, root = self.directory / "control.sock", self.directory / "root"
-            return examine(await gather(self.config, settings, socket, named, root=root))
+            return examine(await gather(self.config, settings, socket, named, root=root, opener=opener))
 
         return asyncio.run(work())
+
+    def severities(self, name: str, faults: Faults) -> dict[str, Severity]:
+        """Of each check of a domain."""
+        findings = self.findings(opener=faults.open)
+        return {one.check: one.severity for one in findings if one.subject == f"domain {name}"}
 
     def problems(self) -> dict[str, set[str]]:
         """The checks with a problem, by domain."""
@@ -154,6 +163,64 @@ def test_doctor_only_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         opened[0].getType()  # closed
     monkeypatch.setattr(libvirt, "open", lambda uri: pytest.fail("a connection that may write"))
     assert site.findings()
+
+
+def test_a_domain_that_cannot_be_read_is_unknown_and_hides_no_other(tmp_path: Path) -> None:
+    site, faults = make_site(tmp_path, {"a": (GOOD, (2, 2)), "b": BROKEN["channel"]}), Faults()
+    faults.inject("XMLDesc", "a", error=libvirt.VIR_ERR_OPERATION_FAILED)
+    findings = site.findings(opener=faults.open)
+    assert [(one.check, one.severity) for one in findings if one.subject == "domain a"] == [
+        ("managed", Severity.UNKNOWN)
+    ]
+    assert site.severities("b", faults)["channel"] is Severity.PROBLEM
+
+
+def test_a_domain_that_goes_away_meanwhile_is_left_out(tmp_path: Path) -> None:
+    site, faults = make_site(tmp_path, {"a": (GOOD, (2, 2)), "b": (GOOD, (2, 2))}), Faults()
+    faults.inject("XMLDesc", "a", error=libvirt.VIR_ERR_NO_DOMAIN)
+    assert {one.subject for one in site.findings(opener=faults.open)} == {"host", "domain b"}
+
+
+@pytest.mark.parametrize("hang", [True, False])
+def test_libvirt_that_fails_or_hangs_amid_the_reading(
+    hang: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examination, "LIBVIRT_TIMEOUT_S", 0.2)
+    site, faults = make_site(tmp_path, {"a": (GOOD, (2, 2))}), Faults()
+    faults.inject("listAllDomains", hang=hang, error=None if hang else libvirt.VIR_ERR_RPC)
+    (finding,) = [one for one in site.findings(opener=faults.open) if one.check == "libvirt"]
+    faults.clear()
+    assert finding.severity is Severity.PROBLEM and ("no answer" if hang else "made up") in finding.text
+
+
+def test_a_transient_domain_is_defined_before_it_is_prepared(tmp_path: Path) -> None:
+    site, faults = make_site(tmp_path, {"a": (GOOD, (2, 2))}), Faults()
+    faults.open(site.uri)
+    xml = faults.real.lookupByName("a").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    xml = re.sub("<uuid>.*</uuid>", "", xml).replace("<name>a<", "<name>b<").replace("org.vscaf.agent.0", "none")
+    faults.real.createXML(xml)
+    (finding,) = [one for one in site.findings("b", opener=faults.open) if one.check == "channel"]
+    assert " define b.xml && vscaf prepare b " in (finding.fix or "")
+
+
+@pytest.mark.parametrize("check", ["channel", "vcpus", "hotplug"])
+def test_vscaf_prepare_and_a_restart_make_a_domain_good(check: str, tmp_path: Path) -> None:
+    """The commands that doctor prints, on the test driver's connection, which each process has for itself."""
+    apply = pytest.importorskip("vscaf.prepare.apply")
+    site, faults = make_site(tmp_path, {check: BROKEN[check]}), Faults()
+    (finding,) = [one for one in site.findings(opener=faults.open) if one.severity is Severity.PROBLEM and one.fix]
+    words = shlex.split(finding.fix or "")
+    assert finding.check == check and words[:3] == ["vscaf", "prepare", check]
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    apply.prepare(options["--uri"], check, int(options.get("--maximum", 0)) or None, opener=faults.open)
+    if site.severities(check, faults)[check] is not Severity.READY:  # only the next start is good
+        (finding,) = [one for one in site.findings(opener=faults.open) if one.severity is Severity.PROBLEM]
+        assert " shutdown " in (finding.fix or "") and " start " in (finding.fix or "")
+        domain = faults.real.lookupByName(check)
+        domain.destroy()
+        domain.create()
+    assert site.severities(check, faults)[check] is Severity.READY
+    assert [one for one in site.findings(opener=faults.open) if one.severity is Severity.PROBLEM] == []
 
 
 def test_the_command(tmp_path: Path) -> None:

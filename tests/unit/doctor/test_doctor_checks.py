@@ -251,6 +251,7 @@ CASES = [
 ]
 
 
+PINNED = xml(("<os>", "<cputune><emulatorpin cpuset='3'/></cputune><os>"))
 FIXED_VCPU = ("'1' enabled='yes' hotpluggable='yes'", "'1' enabled='yes' hotpluggable='no'")
 FINE = {
     "kvm: an architecture without flags": host(system={"cpu_flags": None}),
@@ -273,6 +274,7 @@ FINE = {
     "machine: the newest of its type": bad(("pc-q35-7.2", "q35")),
     "machine: the first that can": bad(("pc-q35-7.2", "pc-i440fx-2.7")),
     "pmu: by the CPU mode": bad(("<pmu state='on'/>", "")),
+    "pins: only those of vscaf": host(domain(xml=PINNED, later=DOMAIN)),
     "pins: not managed yet": host(status=status(state="unmanaged")),
 }
 
@@ -292,6 +294,23 @@ def test_minima_are_lowered_only_where_they_are_too_large_and_other_rules_stay()
         "virsh -c qemu:///system metadata large https://vscaf.org/xmlns/partition/1 --key vscaf "
         f"--set '{element}' --live --config"
     )
+
+
+def test_pins_that_only_the_next_start_has() -> None:
+    (finding,) = of(examine(host(domain(later=PINNED))), "pins")
+    assert finding.severity is NOTE and "vcpupin cfd $vcpu r --config" in (finding.fix or "")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("<topology sockets='1' dies='1' cores='4' threads='1'/>", "")],
+        [(">4</vcpu>", ">5</vcpu>"), ("cores='4'", "cores='5'")],
+    ],
+)
+def test_a_topology_that_no_command_can_make_has_no_fix(changes: list[tuple[str, str]]) -> None:
+    (finding,) = of(examine(bad(*changes, virt={"cpus": PAIRS})), "topology")
+    assert (finding.severity, finding.fix) == (NOTE, None)
 
 
 def test_a_transient_domain_that_is_not_in_order() -> None:
