@@ -51,8 +51,7 @@ class Member(Protocol):
         """Starts a shell command in the guest. Raises PlaceError if the guest is gone."""
 
     def use_agent(self, running: bool) -> None:
-        """Whether the guest has an agent from now on. An agent without a host would put CPUs online that were put
-        offline by hand. Raises PlaceError."""
+        """Stops the guest's agent, if it has one, or lets it run again. Raises PlaceError."""
 
     def clock_ahead_s(self) -> float | None:
         """How far the guest's clock is ahead of the host's; None if that is not known."""
@@ -116,7 +115,8 @@ class DomainsPlace:
         if len(wanted) == len(settings):
             try:
                 for guest, one in zip(self._guests, wanted, strict=True):
-                    guest.use_agent(False)
+                    # An agent without a host puts CPUs online that were put offline by hand.
+                    guest.use_agent(one.online == len(one.pins))
                     apply(guest, one)
                 yield WithoutDaemon()
             finally:
