@@ -116,8 +116,8 @@ class RunningGuest:
                 raise PlaceError(f"guest {self.name}: its agent could not be switched: {done.output[-300:]}")
         elif not running and run(self, "vscaf-agent --status --json").status == 0:
             raise PlaceError(
-                f"guest {self.name}: its vscaf agent puts CPUs online that the bench puts offline, and it is no service "
-                "that the bench can stop (systemctl): stop it yourself, or leave static out of --arrangements"
+                f"guest {self.name}: its vscaf agent puts CPUs online that the bench puts offline, and it is no "
+                "service that the bench can stop (systemctl): stop it yourself, or leave static out of --arrangements"
             )
 
     def clock_ahead_s(self) -> float | None:
