@@ -441,13 +441,13 @@ def test_an_agent_that_is_a_service_is_stopped_while_cpus_are_offline_by_hand(be
     assert running() == {True} and bench.as_found()
 
 
-def test_an_agent_that_cannot_be_stopped_is_said(bench: Bench) -> None:
+def test_static_is_refused_beside_an_agent_that_cannot_be_stopped(bench: Bench) -> None:
     with_an_agent(bench.guests["b"])
-    with bench.place(("unmanaged", "static")) as place:
-        with place.arrange("unmanaged", (1, 1)):
-            pass
-        with pytest.raises(PlaceError, match=r"guest b: its vscaf agent puts CPUs online.*leave static out"):
-            place.arrange("static", (1, 1)).__enter__()
+    with bench.place(("unmanaged", "pinned")):
+        pass
+    refused = pytest.raises(PlaceError, match=r"guest b: its vscaf agent would put CPUs online.*leave static out")
+    with refused, bench.place(("unmanaged", "static")):
+        pass
     assert bench.as_found()
 
 
@@ -469,7 +469,7 @@ def test_a_guest_without_an_agent_is_refused_for_policies_alone(
     with_an_agent(bench.guests["a"])
     if check is not None:
         with_an_agent(bench.guests["b"], check, status)
-    with bench.place(("unmanaged", "static")):
+    with bench.place(("unmanaged", "pinned")):
         pass
     with pytest.raises(PlaceError, match=message), bench.place(("unmanaged", "equipartition")):
         pass

@@ -114,11 +114,6 @@ class RunningGuest:
             done = run(self, f"systemctl {'start' if running else 'stop'} vscaf-agent")
             if done.status != 0:
                 raise PlaceError(f"guest {self.name}: its agent could not be switched: {done.output[-300:]}")
-        elif not running and run(self, "vscaf-agent --status --json").status == 0:
-            raise PlaceError(
-                f"guest {self.name}: its vscaf agent puts CPUs online that the bench puts offline, and it is no "
-                "service that the bench can stop (systemctl): stop it yourself, or leave static out of --arrangements"
-            )
 
     def clock_ahead_s(self) -> float | None:
         return None  # a guest agent tells the time of day alone
@@ -261,6 +256,15 @@ def check_agent(guest: Member) -> None:
         raise PlaceError(f"guest {guest.name}: its vscaf agent does not run: systemctl enable --now vscaf-agent")
 
 
+def refuse_static_beside_an_agent(guest: RunningGuest) -> None:
+    """Raises PlaceError if an agent that the bench cannot stop would put CPUs online that the bench puts offline."""
+    if not guest.agent_service and run(guest, "vscaf-agent --status --json").status == 0:
+        raise PlaceError(
+            f"guest {guest.name}: its vscaf agent would put CPUs online that static puts offline, and it is no service "
+            "that the bench can stop (systemctl): stop it yourself, or leave static out of --arrangements"
+        )
+
+
 def bring_files(guest: RunningGuest, workloads: Sequence[Workload], programs: Path) -> None:
     """Copies the workloads' files into a guest. programs: shipped workloads that the guest has not in its PATH.
 
@@ -325,6 +329,9 @@ def existing_place(
             for guest in guests:
                 check_agent(guest)
         stack.enter_context(_as_found_at_the_end(guests, output / "found.json"))
+        if "static" in arrangements:
+            for guest in guests:
+                refuse_static_beside_an_agent(guest)
         # A socket's path is short, so the directory is not in *output*.
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vscaf-bench-")))
         logs = output.resolve() / "logs"
