@@ -30,7 +30,8 @@ class PlainGuest(Guest):
     @property
     def xml(self) -> str:
         whole = super().xml
-        without = re.sub(r"<channel type='unix'><source [^>]*><target [^>]*'org\.vscaf\.agent\.0'/></channel>", "", whole)
+        agent = r"<channel type='unix'><source [^>]*><target [^>]*'org\.vscaf\.agent\.0'/></channel>"
+        without = re.sub(agent, "", whole)
         assert without != whole
         return without
 

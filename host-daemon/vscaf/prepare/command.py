@@ -15,6 +15,7 @@ from vscaf.terminal import one_line, printable
 if TYPE_CHECKING:
     from vscaf.prepare.apply import Outcome
 
+
 @click.command(short_help="Make a domain partitionable.")
 @click.argument("domain")
 @click.option("--maximum", type=click.IntRange(min=1), metavar="N", help="The most vCPUs that it can have.")

@@ -95,7 +95,7 @@ def missing(xml: str, maximum: int | None = None) -> tuple[Change, ...]:
             which = format_cpu_list(cpus.fixed)
             changes.append(Change(Kind.PLUGGABLE, f"vCPUs that can be unplugged (hotpluggable='yes'): {which}", True))
         if topology is not None and prod(topology.values()) != cpus.wanted:
-            words = ", ".join(f"{count} {level}" for level, count in fitting(topology, cpus.wanted).items())
+            words = ", ".join(f"{level} {count}" for level, count in fitting(topology, cpus.wanted).items())
             changes.append(Change(Kind.TOPOLOGY, f"a CPU topology of {cpus.wanted} vCPUs: {words}", True))
     except ValueError as error:
         raise HypervisorError(f"the domain's XML cannot be read ({error}): look at `virsh dumpxml`") from error

@@ -41,7 +41,7 @@ def test_the_words_of_changes() -> None:
     assert [change.what for change in plan(Q35, 6).changes] == [
         "at most 6 vCPUs instead of 2",
         "vCPUs that can be unplugged (hotpluggable='yes'): 1",
-        "a CPU topology of 6 vCPUs: 1 sockets, 1 dies, 6 cores, 1 threads",
+        "a CPU topology of 6 vCPUs: sockets 1, dies 1, cores 6, threads 1",
         "a channel org.vscaf.agent.0",
         "metadata: vscaf manages this domain",
     ]
@@ -145,8 +145,10 @@ def test_topologies_that_are_made_to_fit(topology: dict[str, int], vcpus: int, e
             "not a UNIX socket on which QEMU listens",
         ),
         (
-            Q35.replace("<target type='virtio' name='org.qemu", "<source mode='connect' path='/a'/>"
-            f"<target type='virtio' name='{AGENT}'/><x name='org.qemu"),
+            Q35.replace(
+                "<target type='virtio' name='org.qemu",
+                f"<source mode='connect' path='/a'/><target type='virtio' name='{AGENT}'/><x name='org.qemu",
+            ),
             None,
             "not a UNIX socket on which QEMU listens",
         ),
