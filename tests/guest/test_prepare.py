@@ -1,4 +1,4 @@
-"""`vscaf prepare` on a real domain: its guest goes on, and after a shutdown and a start the daemon manages it."""
+"""`vscaf prepare` on a real libvirtd: what QEMU's driver makes of the definitions, and a guest that goes on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 
 import libvirt
 import pytest
+from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf.lab.polling import HANG_S
+from vscaf.prepare.apply import prepare as prepare_domain
+from vscaf.prepare.apply import undo as undo_domain
 from vscaf_lab.chaos_run import retry_until
 
 from .conftest import IMAGE, POOL_LIST
@@ -49,6 +52,54 @@ def prepare(lab: PrivateLibvirt, guest: Guest, *arguments: str) -> str:
     return done.stdout
 
 
+def definition(lab: PrivateLibvirt, xml: str) -> str:
+    """Defines a domain. Returns the definition as libvirt shows it.
+
+    It is defined twice: when libvirt reads its own text it sorts the controllers anew, which is no change of prepare's.
+    """
+    first = lab.connection.defineXML(xml).XMLDesc(INACTIVE)
+    return str(lab.connection.defineXML(first).XMLDesc(INACTIVE))
+
+
+PLAIN = """
+<domain type='qemu'><name>plain</name><memory unit='MiB'>64</memory><vcpu>2</vcpu>
+  <os><type arch='x86_64' machine='{}'>hvm</type></os><features><acpi/></features>{}
+  <devices>{}</devices>
+</domain>"""
+TOPOLOGY = "<cpu><topology sockets='2' dies='1' cores='1' threads='1'/></cpu>"
+GUEST_AGENT = "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>"
+ONE_PORT = "<controller type='usb' model='none'/><controller type='pci' index='1' model='pcie-root-port'/>"
+
+
+@pytest.mark.parametrize(
+    ("machine", "cpu", "devices", "controllers"),
+    [
+        ("pc", "", "", ["virtio-serial 0"]),
+        ("pc", TOPOLOGY, GUEST_AGENT, []),
+        ("q35", TOPOLOGY, GUEST_AGENT, []),
+        ("q35", "", "", ["virtio-serial 0"]),
+        # Its only port is taken, so libvirt adds ports for the new controller.
+        ("q35", TOPOLOGY, ONE_PORT + "<memballoon model='virtio'/>", ["pci 2", "virtio-serial 0"]),
+    ],
+)
+def test_definitions_are_put_back_with_all_that_libvirt_added(
+    shared_lab: PrivateLibvirt, machine: str, cpu: str, devices: str, controllers: list[str]
+) -> None:
+    found = definition(shared_lab, PLAIN.format(machine, cpu, devices))
+    try:
+        for maximum in (None, 4, 6):
+            prepare_domain(shared_lab.uri, "plain", maximum)
+            assert prepare_domain(shared_lab.uri, "plain", maximum).done == ()
+        prepared = parse_description(shared_lab.connection.lookupByName("plain").XMLDesc(INACTIVE))
+        assert prepared.rules is not None and prepared.enabled == frozenset({0, 1})
+        back = undo_domain(shared_lab.uri, "plain")
+        assert back.kept == ()
+        assert [one.removeprefix("<controller> ") for one in back.done if one.startswith("<controller>")] == controllers
+        assert shared_lab.connection.lookupByName("plain").XMLDesc(INACTIVE) == found
+    finally:
+        shared_lab.connection.lookupByName("plain").undefine()
+
+
 def run_daemon_beside(lab: PrivateLibvirt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets daemons see libvirtd's mounts. Only there is the directory in which libvirt puts the channel's socket."""
     python = tmp_path / "python"
@@ -66,7 +117,7 @@ def test_prepared_started_managed_and_put_back(
         guest.launch()
         guest.wait_ready()
         assert guest.run(f"test -e {PORT}").status != 0
-        found, pid = guest.domain.XMLDesc(INACTIVE), guest.qemu_pid
+        found, pid = definition(shared_lab, guest.domain.XMLDesc(INACTIVE)), guest.qemu_pid
 
         output = prepare(shared_lab, guest, "--maximum", "2")
         assert "needs a shutdown and a start" in output

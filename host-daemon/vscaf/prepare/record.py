@@ -154,7 +154,10 @@ def with_record(xml: str, record: Record) -> str:
 
 
 def record_element(record: Record, prefix: str = f"{RECORD_KEY}:") -> str:
-    """The record as XML, with this prefix of its namespace. Empty: virDomainSetMetadata is to add it."""
+    """The record as XML, with this prefix of its namespace.
+
+    Empty: for virDomainSetMetadata, which adds the prefix. libvirt then also breaks the lines.
+    """
     lines = [
         element_text(
             f"{prefix}made",
@@ -169,7 +172,8 @@ def record_element(record: Record, prefix: str = f"{RECORD_KEY}:") -> str:
     empty = element_text(f"{prefix}prepared", attributes)
     if not lines:
         return empty
-    return "\n".join([f"{empty[:-2]}>", *(f"  {line}" for line in lines), f"</{prefix}prepared>"])
+    begin, end = f"{empty[:-2]}>", f"</{prefix}prepared>"
+    return "\n".join([begin, *(f"  {line}" for line in lines), end]) if prefix else "".join([begin, *lines, end])
 
 
 def with_metadata(xml: str, name: str, text: str | None) -> str:
