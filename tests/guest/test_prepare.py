@@ -78,8 +78,8 @@ ONE_PORT = "<controller type='usb' model='none'/><controller type='pci' index='1
         ("pc", TOPOLOGY, GUEST_AGENT, []),
         ("q35", TOPOLOGY, GUEST_AGENT, []),
         ("q35", "", "", ["virtio-serial 0"]),
-        # Its only port is taken, so libvirt adds ports for the new controller.
-        ("q35", TOPOLOGY, ONE_PORT + "<memballoon model='virtio'/>", ["pci 2", "virtio-serial 0"]),
+        # Its only port is taken, so libvirt adds one for the new controller, and changes that port for it.
+        ("q35", TOPOLOGY, ONE_PORT + "<memballoon model='virtio'/>", ["pci 1", "pci 2", "virtio-serial 0"]),
     ],
 )
 def test_definitions_are_put_back_with_all_that_libvirt_added(

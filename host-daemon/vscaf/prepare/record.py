@@ -6,7 +6,6 @@ libvirt made of the new one. An element whose fingerprint differs was changed si
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.etree import ElementTree
@@ -21,7 +20,7 @@ RECORD = f"{{{RECORD_NAMESPACE}}}prepared"
 PARTITION = f"{{{NAMESPACE}}}partition"
 PARTITION_ELEMENT = f"<vscaf:partition xmlns:vscaf='{NAMESPACE}'/>"
 
-# The elements that prepare changes. Those of SINGLE are there at most once. The others are only added.
+# The elements that prepare changes, and libvirt with them: it adds controllers, and changes one that gets a neighbour.
 PATHS = {
     "vcpu": ("vcpu",),
     "vcpus": ("vcpus",),
@@ -78,8 +77,6 @@ def revert(xml: str) -> Reverted:
     stay = {made.element for made in changed}
     if stay & SINGLE:
         stay |= SINGLE
-    if "channel" in stay:
-        stay.add("controller")
     back = {made: element for made, element in there.items() if element is not None and made.element not in stay}
     in_use = _keep_used(document, back)
     for made, element in back.items():
@@ -88,7 +85,7 @@ def revert(xml: str) -> Reverted:
         else:
             document.remove(element)
     kept = [f"{made.label} was changed since" for made in changed]
-    kept += [f"{made.label} is used by other devices" for made in in_use]
+    kept += [f"{made.label} is in use" for made in in_use]
     kept += [
         f"{made.label} stays with it"
         for made, element in there.items()
@@ -114,15 +111,12 @@ def difference(before: str, after: str) -> Record:
     old, new = Document(before), Document(after)
     found: list[Made] = []
     for name, path in PATHS.items():
-        was, now = old.root.all(*path), new.root.all(*path)
-        known = Counter(fingerprint(old.source(element)) for element in was)
-        for element in now:
-            mark = fingerprint(new.source(element))
-            if known[mark]:
-                known[mark] -= 1
-            else:
-                source = old.source(was[0]) if name in SINGLE and was else ""
-                found.append(Made(name, _which(element), mark, source))
+        was = {_which(element): old.source(element) for element in old.root.all(*path)}
+        for element in new.root.all(*path):
+            which, mark = _which(element), fingerprint(new.source(element))
+            before = was.get(which, "")
+            if not before or (name != "channel" and fingerprint(before) != mark):
+                found.append(Made(name, which, mark, before))
     return Record(tuple(found), bool(_partitions(new)) and not _partitions(old))
 
 
@@ -239,13 +233,17 @@ def _as_before(document: Document, made: Made) -> bool:
 
 
 def _keep_used(document: Document, back: dict[Made, Element]) -> list[Made]:
-    """Takes the controllers out of *back* whose devices stay. Returns them."""
+    """Takes the controllers out of *back* whose devices stay, and those that changed for them. Returns them."""
     kept: list[Made] = []
     while True:
-        going = set(map(id, back.values()))
-        devices = document.root.first("devices")
-        staying = [] if devices is None else [child for child in devices.children if id(child) not in going]
-        used = [made for made, element in back.items() if made.element == "controller" and _uses(staying, element)]
+        going = {id(element) for made, element in back.items() if not made.before}
+        staying = [device for devices in document.root.all("devices") for device in devices.children]
+        staying = [device for device in staying if id(device) not in going]
+        used = [
+            made
+            for made, element in back.items()
+            if made.element == "controller" and (kept if made.before else _uses(staying, element))
+        ]
         if not used:
             return kept
         kept += used
@@ -271,9 +269,11 @@ def _is_element(made: Made) -> bool:
         root = ElementTree.fromstring(made.before)
     except ElementTree.ParseError:
         return False
-    inside = [child for child in root.iter() if child is not root]
+    inside = {"vcpus": {"vcpu"}, "controller": {"model", "target", "address", "master"}}.get(made.element, set())
+    same = made.which == f"{root.get('type', '')} {root.get('index', '')}" if made.element == "controller" else True
     return (
-        made.element in SINGLE
+        made.element != "channel"
         and root.tag == made.element
-        and all(made.element == "vcpus" and child.tag == "vcpu" and not len(child) for child in inside)
+        and same
+        and all(child.tag in inside and not len(child) for child in root)
     )

@@ -188,6 +188,16 @@ def test_what_the_operator_should_know(xml: str, maximum: int | None, note: str)
     assert any(note in one for one in plan(xml, maximum).notes)
 
 
+def test_the_order_of_vcpus_is_kept() -> None:
+    rows = "<vcpu id='1' enabled='no'/><vcpu id='0' enabled='yes' order='1'/><vcpu id='2' enabled='yes' order='2'/>"
+    xml = Q35.replace(">2</vcpu>", f" current='2'>3</vcpu>\n  <vcpus>{rows}</vcpus>").replace("cores='2'", "cores='3'")
+    assert re.findall(r"<vcpu id.*/>", plan(xml).xml) == [
+        "<vcpu id='0' enabled='yes' order='1' hotpluggable='no'/>",
+        "<vcpu id='1' enabled='no' hotpluggable='yes'/>",
+        "<vcpu id='2' enabled='yes' order='2' hotpluggable='yes'/>",
+    ]
+
+
 def test_there_is_nothing_to_note_of_a_plain_domain() -> None:
     assert plan(Q35, 6).notes == ()
 

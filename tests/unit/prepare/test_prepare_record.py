@@ -51,13 +51,23 @@ def test_the_record_is_read_as_it_was_written(found: Definition, maximum: int | 
 
 
 def as_libvirt_writes(prepared: str, before: str) -> str:
-    """The definition after libvirt has added an address, a controller for it, and the record of that."""
-    written = prepared.replace(
-        "name='org.vscaf.agent.0'/>\n    </channel>", f"name='org.vscaf.agent.0'/>\n      {SLOT}\n    </channel>"
-    ).replace(
-        "<controller type='virtio-serial' index='0'/>",
-        "<controller type='pci' index='7' model='pcie-root-port'/>\n    <controller type='virtio-serial' index='0'>\n"
-        "      <address type='pci' domain='0x0000' bus='0x07' slot='0x00' function='0x0'/>\n    </controller>",
+    """The definition after libvirt has added addresses and a port for them, with the record of that. The controller
+    with the port has been changed, too."""
+    written = (
+        prepared.replace(
+            "name='org.vscaf.agent.0'/>\n    </channel>", f"name='org.vscaf.agent.0'/>\n      {SLOT}\n    </channel>"
+        )
+        .replace(
+            "<controller type='pci' index='0' model='pci-root'/>",
+            "<controller type='pci' index='0' model='pci-root'>\n"
+            "      <address multifunction='on'/>\n    </controller>",
+        )
+        .replace(
+            "<controller type='virtio-serial' index='0'/>",
+            "<controller type='pci' index='7' model='pcie-root-port'/>\n"
+            "    <controller type='virtio-serial' index='0'>\n"
+            "      <address type='pci' domain='0x0000' bus='0x07' slot='0x00' function='0x0'/>\n    </controller>",
+        )
     )
     assert written != prepared
     return with_record(written, difference(before, written))
@@ -66,9 +76,10 @@ def as_libvirt_writes(prepared: str, before: str) -> str:
 def test_what_libvirt_added_to_it_goes_too() -> None:
     written = as_libvirt_writes(plan(PC).xml, PC)
     assert revert(written).xml == PC
-    assert {made.which for made in read_record(written).made if made.element == "controller"} == {
-        "pci 7",
-        "virtio-serial 0",
+    assert {made.which: bool(made.before) for made in read_record(written).made if made.element == "controller"} == {
+        "pci 0": True,
+        "pci 7": False,
+        "virtio-serial 0": False,
     }
 
 
@@ -79,10 +90,8 @@ def test_a_controller_that_others_use_since_stays_with_its_port() -> None:
     reverted = revert(used)
     assert "virtio-serial" in reverted.xml and "index='7'" in reverted.xml
     assert "org.vscaf.agent.0" not in reverted.xml
-    assert reverted.kept == (
-        "<controller> virtio-serial 0 is used by other devices",
-        "<controller> pci 7 is used by other devices",
-    )
+    assert "<address multifunction='on'/>" in reverted.xml, "it was changed for the port that stays"
+    assert set(reverted.kept) == {f"<controller> {one} is in use" for one in ("virtio-serial 0", "pci 7", "pci 0")}
     # When the other device is gone, the rest can be put back.
     assert revert(reverted.xml.replace(f"{other}\n    ", "")).xml == PC
 
@@ -159,6 +168,8 @@ def test_prepared_again_after_a_change_by_hand_undo_goes_back_to_that_change() -
         ("vcpus", "<vcpus><vcpu><disk/></vcpu></vcpus>"),
         ("topology", "not XML"),
         ("channel", "<channel type='unix'/>"),
+        ("controller", "<controller type='usb' index='0'/>"),
+        ("controller", "<controller><disk/></controller>"),
         ("disk", ""),
     ],
 )
