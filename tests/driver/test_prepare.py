@@ -252,6 +252,14 @@ def with_address(xml: str) -> str:
     return xml.replace(target, f"{target}\n      {address}")
 
 
+def test_definitions_are_checked_against_libvirts_schema(site: Site) -> None:
+    flags: list[int] = []
+    site.faults.inject("defineXMLFlags", times=None, arguments=lambda *given: flags.append(given[1]) or given)
+    site.prepare(4)
+    site.undo()
+    assert flags == [libvirt.VIR_DOMAIN_DEFINE_VALIDATE] * 2
+
+
 def test_a_record_that_libvirt_does_not_take_is_said(site: Site) -> None:
     site.faults.inject("XMLDesc", skip=2, result=with_address)
     site.faults.inject("setMetadata", error=libvirt.VIR_ERR_OPERATION_FAILED)

@@ -236,7 +236,7 @@ def _keep_used(document: Document, back: dict[Made, Element]) -> list[Made]:
     """Takes the controllers out of *back* whose devices stay, and those that changed for them. Returns them."""
     kept: list[Made] = []
     while True:
-        going = {id(element) for made, element in back.items() if not made.before}
+        going = set(map(id, back.values()))
         staying = [device for devices in document.root.all("devices") for device in devices.children]
         staying = [device for device in staying if id(device) not in going]
         used = [
