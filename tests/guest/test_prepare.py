@@ -18,11 +18,12 @@ from vscaf.prepare.apply import undo as undo_domain
 from vscaf_lab.chaos_run import retry_until
 
 from .conftest import IMAGE, POOL_LIST
+from .test_channel import ports
 from .test_topology import cooperates_with_two
 
 pytestmark = pytest.mark.guest
 
-PORT = "/dev/virtio-ports/org.vscaf.agent.0"
+PORT = "org.vscaf.agent.0"
 INACTIVE = libvirt.VIR_DOMAIN_XML_INACTIVE
 PYTHON = sys.executable
 
@@ -116,14 +117,14 @@ def test_prepared_started_managed_and_put_back(
     try:
         guest.launch()
         guest.wait_ready()
-        assert guest.run(f"test -e {PORT}").status != 0
+        assert PORT not in ports(guest)
         found, pid = definition(shared_lab, guest.domain.XMLDesc(INACTIVE)), guest.qemu_pid
 
         output = prepare(shared_lab, guest, "--maximum", "2")
         assert "needs a shutdown and a start" in output
         assert guest.run("echo on").text == "on\n" and guest.qemu_pid == pid
         # Its virtio-serial controller was there, so it has the channel at once.
-        retry_until("the guest has the channel", lambda: guest.run(f"test -e {PORT}").status == 0)
+        retry_until("the guest has the channel", lambda: PORT in ports(guest))
         assert guest.domain.maxVcpus() == 1
 
         guest.domain.destroy()
