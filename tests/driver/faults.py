@@ -30,6 +30,7 @@ import libvirt
 
 CONNECTION_METHODS = {
     "close",
+    "defineXMLFlags",
     "domainEventRegisterAny",
     "domainXMLToNative",
     "getAllDomainStats",
@@ -49,9 +50,11 @@ DOMAIN_METHODS = {
     "ID",
     "UUIDString",
     "XMLDesc",
+    "attachDeviceFlags",
     "connect",
     "controlInfo",
     "emulatorPinInfo",
+    "hasManagedSaveImage",
     "info",
     "isActive",
     "isPersistent",
@@ -61,6 +64,7 @@ DOMAIN_METHODS = {
     "pinVcpu",
     "resume",
     "schedulerParametersFlags",
+    "setMetadata",
     "setSchedulerParametersFlags",
     "setVcpusFlags",
     "state",

@@ -18,6 +18,7 @@ from vscaf.config import load_config
 from vscaf.doctor import examination
 from vscaf.doctor.examination import examine, gather
 from vscaf.doctor.finding import Finding, Severity
+from vscaf.prepare.apply import prepare
 
 from .faults import Faults
 from .hosts import ONLINE
@@ -206,13 +207,12 @@ def test_a_transient_domain_is_defined_before_it_is_prepared(tmp_path: Path) -> 
 @pytest.mark.parametrize("check", ["channel", "vcpus", "hotplug"])
 def test_vscaf_prepare_and_a_restart_make_a_domain_good(check: str, tmp_path: Path) -> None:
     """The commands that doctor prints, on the test driver's connection, which each process has for itself."""
-    apply = pytest.importorskip("vscaf.prepare.apply")
     site, faults = make_site(tmp_path, {check: BROKEN[check]}), Faults()
     (finding,) = [one for one in site.findings(opener=faults.open) if one.severity is Severity.PROBLEM and one.fix]
     words = shlex.split(finding.fix or "")
     assert finding.check == check and words[:3] == ["vscaf", "prepare", check]
     options = dict(zip(words[3::2], words[4::2], strict=True))
-    apply.prepare(options["--uri"], check, int(options.get("--maximum", 0)) or None, opener=faults.open)
+    prepare(options["--uri"], check, int(options.get("--maximum", 0)) or None, opener=faults.open)
     if site.severities(check, faults)[check] is not Severity.READY:  # only the next start is good
         (finding,) = [one for one in site.findings(opener=faults.open) if one.severity is Severity.PROBLEM]
         assert " shutdown " in (finding.fix or "") and " start " in (finding.fix or "")
