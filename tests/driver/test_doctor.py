@@ -18,11 +18,13 @@ from vscaf.config import load_config
 from vscaf.doctor import examination
 from vscaf.doctor.examination import examine, gather
 from vscaf.doctor.finding import Finding, Severity
+from vscaf.lab.polling import until
 from vscaf.prepare.apply import prepare
 
 from .faults import Faults
 from .hosts import ONLINE
 from .node import write_node
+from .test_commands import CONFIG, a_site
 
 METADATA = '<metadata><vscaf:partition xmlns:vscaf="https://vscaf.org/xmlns/partition/1" max="2"/></metadata>'
 VCPUS = "<vcpus><vcpu id='0' enabled='yes' hotpluggable='no'/><vcpu id='1' enabled='{}' hotpluggable='{}'/></vcpus>"
@@ -238,6 +240,24 @@ def test_the_command(tmp_path: Path) -> None:
     assert "fix: vscaf prepare channel --uri" in shown.stdout and "1 of 2 domains" in shown.stdout.splitlines()[-1]
     wrong = CliRunner().invoke(main, ["doctor", *options, "nobody"])
     assert (wrong.exit_code, wrong.stdout) == (2, "") and "domain nobody" in wrong.stderr
+
+
+def test_beside_a_daemon(tmp_path: Path) -> None:
+    """Its status is asked, and nothing else of it changes. (Its domains are those of its own connection.)"""
+    with a_site(tmp_path, CONFIG) as site:
+        until(lambda: set(site.states().values()) == {"contained"})
+        assert site.run("release", "b").exit_code == 0
+        before = site.status()
+        findings = json.loads(site.run("doctor", "--json").stdout)
+        (daemon,) = [one for one in findings if one["check"] == "daemon"]
+        assert (daemon["severity"], daemon["text"]) == ("ready", "runs, policy equipartition")
+        released = [one for one in findings if one["check"] == "pins" and one["severity"] == "note"]
+        assert [(one["subject"], one["text"]) for one in released] == [("domain b", "released: by request")]
+        shown = site.run("doctor", find="--socket").stdout
+        assert "no daemon runs" not in shown
+        same = ("policy", "pool", "transitions", "managing")
+        assert {key: site.status()[key] for key in same} == {key: before[key] for key in same}
+        assert site.process.poll() is None
 
 
 def test_the_command_for_wrong_metadata_makes_them_good(tmp_path: Path) -> None:

@@ -4,19 +4,21 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
-from doctor_facts import DOMAIN, domain, host, status
+from doctor_facts import CPUS, DOMAIN, domain, host, status
 from vscaf.cli.main import main
 from vscaf.config import load_config
 from vscaf.doctor import checks_domain, checks_host, checks_rivals, examination
 from vscaf.doctor.commands import remove_kernel_option, set_key, write_config
 from vscaf.doctor.examination import examine
-from vscaf.doctor.facts import HostFacts, NoLibvirt
+from vscaf.doctor.facts import HostFacts, NoLibvirt, Process
+from vscaf.doctor.facts_host import read_system
 from vscaf.doctor.finding import Check, Finding, Severity, Unknown
 from vscaf.doctor.report import report, summary
 
@@ -167,6 +169,57 @@ def test_commands_that_edit_a_domain_make_it_good(before: str, after: str, check
     subprocess.run(["sh", "-c", finding.fix], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=True)
     mended = examine(host(domain(xml=file.read_text(encoding="utf-8"), running=False)))
     assert [one.severity for one in mended if one.check == check] == [Severity.READY]
+
+
+def fix_of(facts: HostFacts, check: str) -> str:
+    (finding,) = [one for one in examine(facts) if one.check == check]
+    assert finding.fix is not None
+    return finding.fix
+
+
+def test_the_command_for_a_hook_makes_libvirt_leave_it_alone(tmp_path: Path) -> None:
+    hook = tmp_path / "etc/libvirt/hooks/qemu"
+    hook.parent.mkdir(parents=True)
+    hook.write_text("#!/bin/sh\ntaskset -cp 3 $$\n", encoding="utf-8")
+    hook.chmod(0o755)
+    found = read_system(tmp_path).pinning_hooks
+    assert found == ("/etc/libvirt/hooks/qemu",)
+    shell(
+        fix_of(host(system={"pinning_hooks": found}), "hooks").partition(" && ")[0].replace("/etc", f"{tmp_path}/etc")
+    )
+    assert read_system(tmp_path).pinning_hooks == ()
+
+
+def test_the_command_for_hugepages_makes_as_many_as_are_needed(tmp_path: Path) -> None:
+    pages = tmp_path / "sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"
+    pages.parent.mkdir(parents=True)
+    pages.write_text("100\n", encoding="utf-8")
+
+    def facts() -> HostFacts:
+        backed = DOMAIN.replace("<os>", "<memoryBacking><hugepages/></memoryBacking><os>")
+        return host(domain(xml=backed), system={"hugepages": read_system(tmp_path).hugepages})
+
+    shell(fix_of(facts(), "hugepages").replace(" /sys", f" {tmp_path}/sys"))
+    assert pages.read_text(encoding="utf-8") == "2048\n"
+    assert [one.severity for one in examine(facts()) if one.check == "hugepages"] == [Severity.READY]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a CPU to move a process to")
+def test_the_command_for_a_service_on_the_pool_moves_it() -> None:
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    cpus = replace(CPUS, online=frozenset({first, second}), cores=(frozenset({first}), frozenset({second})))
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            os.sched_setaffinity(process.pid, {second})
+            found = (Process(process.pid, "sleep", frozenset(os.sched_getaffinity(process.pid))),)
+            shell(
+                fix_of(
+                    host(settings={"pool": str(second)}, virt={"cpus": cpus}, system={"processes": found}), "services"
+                )
+            )
+            assert os.sched_getaffinity(process.pid) == {first}
+        finally:
+            process.kill()
 
 
 # The page.
