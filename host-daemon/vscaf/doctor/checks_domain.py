@@ -272,13 +272,19 @@ def pins(facts: DomainFacts) -> Iterable[Verdict]:
             "its definition has pins: vscaf moves them while it manages the domain, and puts them back",
             commands.pin_all(host, name, vcpus, "r", running=not persistent, persistent=persistent),
         )
+    alone = known(host.status) is None and not later.pinned and facts.now.pinned
+    if alone:
+        yield note(
+            "it runs with pins that its definition has not, and no daemon runs: a daemon left them, or another program",
+            commands.put_back(host),
+        )
     status = facts.status or {}
     state, why = status.get("state"), printable(str(status.get("why") or "by request"))
     if state == State.UNMANAGED and status["why"]:
         yield problem(f"the daemon leaves it alone: {why}", commands.manage(host, name))
     elif state == State.RELEASED:
         yield note(f"released: {why}", commands.manage(host, name))
-    elif not later.placement_auto and not later.pinned:
+    elif not later.placement_auto and not later.pinned and not alone:
         yield ready("none of others")
 
 

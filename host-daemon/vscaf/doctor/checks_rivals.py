@@ -11,7 +11,6 @@ from vscaf.doctor.finding import Check, Verdict, known, note, problem, ready
 TUNED_PROFILES = ("cpu-partitioning", "realtime")
 """Beginnings of the names of tuned's profiles that take CPUs from the scheduler."""
 
-MOM = ("momd",)
 EMULATORS = "qemu"
 SHOWN = 3
 
@@ -101,10 +100,11 @@ def _count(things: Sequence[object], one: str, many: str | None = None) -> str:
     return f"{len(things)} {one if len(things) == 1 else many or f'{one}s'}"
 
 
-def _service(names: tuple[str, ...], does: str, unit: str) -> Callable[[HostFacts], Iterable[Verdict]]:
+def _service(name: str, does: str) -> Callable[[HostFacts], Iterable[Verdict]]:
     def judge(host: HostFacts) -> Iterable[Verdict]:
-        if found := host.system.processes_named(*names):
-            yield problem(f"{found[0].name} runs (pid {found[0].pid}): {does}", f"systemctl disable --now {unit}")
+        if found := host.system.processes_named(name):
+            pid = found[0].pid
+            yield problem(f"{name} runs (pid {pid}): {does}", f'systemctl disable --now "$(ps -o unit= -p {pid})"')
         else:
             yield ready("does not run")
 
@@ -160,13 +160,13 @@ CHECKS: tuple[Check[HostFacts], ...] = (
         "numad",
         "whether numad runs",
         "it runs",
-        _service(("numad",), "it moves and pins domains as vscaf does", "numad"),
+        _service("numad", "it moves and pins domains as vscaf does"),
     ),
     Check(
         "mom",
         "whether oVirt's MOM runs",
         "it runs",
-        _service(MOM, "it sets CPU quotas of domains while vscaf sizes them", "momd"),
+        _service("momd", "it sets CPU quotas of domains while vscaf sizes them"),
     ),
     Check("tuned", "tuned's active profile", "tuned runs with cpu-partitioning or a realtime profile", tuned),
     Check("hooks", "libvirt's hook scripts for QEMU", "one names vcpupin, taskset, cpuset or the like", hooks),

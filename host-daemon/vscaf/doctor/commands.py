@@ -74,6 +74,11 @@ def write_config(host: HostFacts, pool: frozenset[int]) -> str:
     return f"mkdir -p {DEFAULT_CONFIG.parent} && echo {line} > {shlex.quote(host.config_file)}"
 
 
+def put_back(host: HostFacts) -> str:
+    """Puts back what a daemon that has ended left changed, from its journal."""
+    return _vscaf(host, "off")
+
+
 def manage(host: HostFacts, name: str) -> str:
     """Makes the daemon manage a domain again."""
     return f"{_vscaf(host, 'manage')} {shlex.quote(name)}"

@@ -52,9 +52,9 @@ class SystemFacts:
     hugepages: Mapping[int, Mapping[int, int]] | Unknown
     default_hugepage_kib: int | Unknown
 
-    def processes_named(self, *names: str) -> list[Process]:
-        """The processes with one of these names. NotKnown if the processes could not be read."""
-        return [process for process in known(self.processes) if process.name in names]
+    def processes_named(self, name: str) -> list[Process]:
+        """The processes of this name. NotKnown if the processes could not be read."""
+        return [process for process in known(self.processes) if process.name == name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,12 +29,12 @@ def report(findings: Sequence[Finding], *, verbose: bool = False) -> str:
     alike: dict[tuple[str, Severity, str], list[Finding]] = {}
     for finding in findings:
         by_subject.setdefault(finding.subject, []).append(finding)
-        if finding.subject != HOST and finding.severity in (Severity.NOTE, Severity.UNKNOWN):
+        if finding.severity in (Severity.NOTE, Severity.UNKNOWN):
             alike.setdefault((finding.check, finding.severity, finding.text), []).append(finding)
     shared = {key: several for key, several in alike.items() if len(several) > 1}
     subjects_of: dict[tuple[str, ...], list[str]] = {}
     for subject, own in by_subject.items():
-        left = [one for one in own if subject == HOST or (one.check, one.severity, one.text) not in shared]
+        left = [one for one in own if (one.check, one.severity, one.text) not in shared]
         body = (_count_ready(own), *_lines(left, verbose=verbose))
         subjects_of.setdefault(body, []).append(subject)
     lines: list[str] = []

@@ -43,6 +43,7 @@ def bad(*changes: tuple[str, str], **others: Any) -> HostFacts:
 
 
 NO_METADATA = xml(("<metadata>", "<!--"), ("</metadata>", "-->"))
+PINNED = xml(("<os>", "<cputune><emulatorpin cpuset='3'/></cputune><os>"))
 NO_CHANNEL = ("org.vscaf.agent.0", "org.qemu.guest_agent.0")
 THREE = [domain(name, xml(('max="4"', 'min="3"'))) for name in "abc"]
 PROCESSES = SYSTEM.processes
@@ -110,8 +111,20 @@ CASES = [
     Case("services", PROBLEM, host(system=with_process("cron", {3})), "cron (5)", "for pid in 5; do taskset -acp 0-1"),
     Case("services", NOTE, host(system=with_process("cron", {1, 3})), "1 process of", "AllowedCPUs=0-1"),
     Case("services", NOTE, host(settings={"pool": "0-7"}), "whole host"),
-    Case("numad", PROBLEM, host(system=with_process("numad", {0})), "pid 5", "systemctl disable --now numad"),
-    Case("mom", PROBLEM, host(system=with_process("momd", {0})), "quotas", "systemctl disable --now momd"),
+    Case(
+        "numad",
+        PROBLEM,
+        host(system=with_process("numad", {0})),
+        "pid 5",
+        'systemctl disable --now "$(ps -o unit= -p 5)"',
+    ),
+    Case(
+        "mom",
+        PROBLEM,
+        host(system=with_process("momd", {0})),
+        "quotas",
+        'systemctl disable --now "$(ps -o unit= -p 5)"',
+    ),
     Case(
         "tuned",
         PROBLEM,
@@ -229,6 +242,7 @@ CASES = [
         "its definition has pins",
         "for vcpu in 1; do virsh -c qemu:///system vcpupin cfd $vcpu r --config",
     ),
+    Case("pins", NOTE, host(domain(xml=PINNED, later=DOMAIN), status=None), "a daemon left them", "vscaf off"),
     Case("pins", UNKNOWN, host(status=Unknown("no answer")), "no answer"),
     Case(
         "numa",
@@ -251,7 +265,6 @@ CASES = [
 ]
 
 
-PINNED = xml(("<os>", "<cputune><emulatorpin cpuset='3'/></cputune><os>"))
 FIXED_VCPU = ("'1' enabled='yes' hotpluggable='yes'", "'1' enabled='yes' hotpluggable='no'")
 FINE = {
     "kvm: an architecture without flags": host(system={"cpu_flags": None}),
