@@ -11,6 +11,7 @@ import click
 from vscaf import __version__
 from vscaf.bench.command import bench
 from vscaf.cli.client import COMMANDS, policy
+from vscaf.cli.doctor import doctor
 from vscaf.cli.policy_check import check
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
 from vscaf.errors import VscafError
@@ -29,7 +30,7 @@ def main() -> None:
     """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
 
 
-for command in (*COMMANDS, simulate, bench, prepare):
+for command in (*COMMANDS, doctor, prepare, simulate, bench):
     main.add_command(command)
 policy.add_command(check)
 
