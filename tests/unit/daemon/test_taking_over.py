@@ -113,8 +113,8 @@ def test_a_daemon_that_hands_over_leaves_the_partition_to_the_next(tmp_path: Pat
         two = {"a": DomainConfig(), "b": DomainConfig()}
         async with running(host, tmp_path, hand_over=True, **two):
             await until(lambda: len(host.reach(a)) == len(host.reach(b)) == 4)
-        had = host.reach(a), host.reach(b)
-        assert not had[0] & had[1]
+            had = host.reach(a), host.reach(b)
+        assert (host.reach(a), host.reach(b)) == had and not had[0] & had[1]
         async with running(host, tmp_path, **two) as daemon:
             await until(lambda: [one.state for one in daemon.managed.values()] == ["contained", "contained"])
             assert (host.reach(a), host.reach(b)) == had
