@@ -101,7 +101,7 @@ check-packages: ## build, install, upgrade, run and purge the packages in fresh 
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'
 
-soak: image ## run for hours: fuzzing, thousands of random histories, chaos, systemd, counters, Debian 13 (root)
+soak: image ## run for hours: fuzzing, thousands of random histories, chaos, systemd, counters, Debian 13, packages (root)
 	@$(STAGE) 'an hour of fuzzing' $(MAKE) fuzz ARGS='--seconds 3600'
 	@$(STAGE) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
 	@$(STAGE) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
@@ -110,6 +110,7 @@ soak: image ## run for hours: fuzzing, thousands of random histories, chaos, sys
 	@$(STAGE) systemd $(MAKE) test-systemd
 	@$(STAGE) counters $(MAKE) test-counters
 	@$(STAGE) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
+	@$(STAGE) packages $(MAKE) check-packages
 
 demo: image ## let two guests share two CPUs: a table, build/demo/report.html and report.json
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)
