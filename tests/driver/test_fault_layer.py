@@ -4,10 +4,13 @@ import ast
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import libvirt
 import pytest
+import vscaf.doctor
 import vscaf.hypervisor
+import vscaf.prepare
 from vscaf.errors import HypervisorError
 
 from .faults import CONNECTION_METHODS, DOMAIN_METHODS, Faults
@@ -16,15 +19,16 @@ from .node import write_node
 
 LIBVIRT_METHODS = {name for kind in (libvirt.virConnect, libvirt.virDomain) for name in vars(kind) if name[0] != "_"}
 # Methods of vscaf or Python that have the same name as a method of libvirt.
-OTHERS = {"lock"}
+OTHERS = {"lock", "metadata"}
 # Used by vscaf without the layer's counters, because it only returns a domain's connection and calls nothing.
 NO_CALLS = {"connect"}
 
 
-def called_by_vscaf() -> set[str]:
-    """The methods of libvirt's connections and domains whose names the code of vscaf.hypervisor uses."""
+def called_by(package: ModuleType) -> set[str]:
+    """The methods of libvirt's connections and domains whose names the code of a package uses."""
+    assert package.__file__ is not None
     names: set[str] = set()
-    for path in Path(vscaf.hypervisor.__file__).parent.rglob("*.py"):
+    for path in Path(package.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and node.attr in LIBVIRT_METHODS:
                 names.add(node.attr)
@@ -32,7 +36,8 @@ def called_by_vscaf() -> set[str]:
 
 
 def test_the_layer_knows_what_vscaf_calls_and_no_more() -> None:
-    assert called_by_vscaf() == CONNECTION_METHODS | DOMAIN_METHODS
+    packages = (vscaf.hypervisor, vscaf.doctor, vscaf.prepare)
+    assert set().union(*map(called_by, packages)) == CONNECTION_METHODS | DOMAIN_METHODS
 
 
 def test_every_call_is_made_over_the_layer(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
@@ -61,7 +66,7 @@ def test_every_call_is_made_over_the_layer(tmp_path: Path, loop_runner: asyncio.
         used.update(name for name, count in rig.faults.called.items() if count)
 
     with_host(tmp_path, loop_runner, {"a": (1, 2)}, work)
-    assert called_by_vscaf() - used - NO_CALLS == set()
+    assert called_by(vscaf.hypervisor) - used - NO_CALLS == set()
 
 
 def test_faults_befall_whom_they_are_meant_for(tmp_path: Path) -> None:
