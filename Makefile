@@ -27,8 +27,8 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
-    chaos check demo demo-standalone bench bench-agent bench-daemon bench-libgomp bench-pairs \
-    bench-parking bench-policies clean
+    chaos check check-ansible check-ansible-roots ansible-venv demo demo-standalone bench bench-agent bench-daemon \
+    bench-libgomp bench-pairs bench-parking bench-policies clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -90,6 +90,19 @@ test-counters: setup venv ## test the metric ipc on emulated counters (Debian; n
 	@$(if $(SETUP),tests/setup-machine qemu-system-arm,:)
 	@tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64
 	@$(STAGE) 'counters of an emulated aarch64' $(BIN)/python -m pytest -q tests/pmu $(ARGS)
+
+ansible-venv: setup
+	@tests/make-ansible-venv $(BUILD)/ansible-venv
+
+check-ansible: ansible-venv ## check the Ansible collection: ansible-lint, ansible-test sanity, its tests; not in check
+	@$(STAGE) 'ansible-lint and ansible-test sanity' tests/ansible/lint $(BUILD)/ansible-venv $(BUILD)/ansible
+	@$(STAGE) 'tests of the collection' $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible $(ARGS)
+
+check-ansible-roots: ansible-venv ## try roles in minimal Debian 12 and 13 (root; needs debootstrap, its mirror and PyPI; not in check)
+	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
+	@$(STAGE) 'roles in minimal systems' $(ROOT) env VSCAF_ANSIBLE_ROOTS=$(CURDIR)/$(BUILD)/ansible-roots \
+	    unshare --mount --propagation private \
+	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_roots.py $(ARGS)
 
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'
