@@ -120,8 +120,8 @@ def module(collections: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Ca
 
     sys.path.insert(0, str(collections))
 
-    def run(name: str, *, check: bool = False, **parameters: Any) -> dict[str, Any]:
-        loaded = importlib.import_module(f"ansible_collections.vscaf.vscaf.plugins.modules.{name}")
+    def run(module_name: str, /, *, check: bool = False, **parameters: Any) -> dict[str, Any]:
+        loaded = importlib.import_module(f"ansible_collections.vscaf.vscaf.plugins.modules.{module_name}")
         given = {**parameters, "_ansible_check_mode": check, "_ansible_diff": True}
         with patch_module_args(given), pytest.raises(SystemExit):
             loaded.main()

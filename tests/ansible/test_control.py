@@ -31,7 +31,9 @@ def in_use(module: Module, control: str) -> Any:
 def test_the_status(module: Module, control: str) -> None:
     answer = module("vscaf_info", socket=control)
     assert answer["running"] and not answer["changed"] and answer["reason"] == ""
-    assert [one["name"] for one in answer["domains"]] == ["test"] == [one["name"] for one in answer["status"]["domains"]]
+    assert (
+        [one["name"] for one in answer["domains"]] == ["test"] == [one["name"] for one in answer["status"]["domains"]]
+    )
     assert answer["status"]["pool"] == "0,2"
     assert "static" in answer["policies"]["installed"]
 
@@ -109,5 +111,7 @@ def test_in_a_playbook(play: Callable[..., Played], control: str) -> None:
     assert checked.status == 0, checked.output
     assert checked.changed == ("Set",) and '+    "name": "fair"' in checked.output
     first = play(tasks)
-    assert first.changed == ("Set",) and json.dumps({"name": "fair", "options": {}})[:15] in first.output.replace("\\", "")
+    assert first.changed == ("Set",) and json.dumps({"name": "fair", "options": {}})[:15] in first.output.replace(
+        "\\", ""
+    )
     assert play(tasks).changed == () == play(tasks, "--check").changed

@@ -15,7 +15,9 @@ SMT = "# comment\n0,0\n1,1\n2,2\n3,3\n4,0\n5,1\n6,2\n7,3\n"
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 PLAIN = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), TEXT)
-VALUES = st.recursive(PLAIN, lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(TEXT, below, max_size=3)))
+VALUES = st.recursive(
+    PLAIN, lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(TEXT, below, max_size=3))
+)
 
 
 @pytest.fixture(scope="module")

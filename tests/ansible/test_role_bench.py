@@ -69,5 +69,6 @@ def test_the_command_for_guests_and_the_users_archive(play: Callable[..., Played
     assert (
         "/usr/local/bin/vscaf bench pairs --output /var/lib/vscaf-bench/pairs --existing cfd,chemistry"
         " --uri qemu:///system --ssh cfd=root@cfd --ssh chemistry=root@chem"
-        " --npb-source /var/lib/vscaf-bench/NPB3.4.3.tar.gz --class A --pairs cg.A+lu.A,mg.A+ep.A --rounds 5 --seconds 10"
+        " --npb-source /var/lib/vscaf-bench/NPB3.4.3.tar.gz --class A --pairs cg.A+lu.A,mg.A+ep.A"
+        " --rounds 5 --seconds 10"
     ) in done.output

@@ -1,6 +1,7 @@
-"""The roles host and guest, without their services, in minimal Debian systems: a chroot each. `make check-ansible-roots`.
+"""The roles host and guest, without their services, in minimal Debian systems, each in a chroot.
 
-Needs root, debootstrap, Debian's mirror and PyPI. The Makefile starts it in a mount namespace of its own.
+For `make check-ansible-roots`. Needs root, debootstrap, Debian's mirror and PyPI. The Makefile starts it in a mount
+namespace of its own.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def state(system: Path) -> Mapping[str, bytes]:
-    """What an uninstall must leave as it was: the packages, all of /etc, and what is in /usr/local, /opt and /var/lib."""
+    """What an uninstall must leave as it was: the packages, all of /etc, and the files in /usr/local and /opt."""
     packages = subprocess.run(
         ["chroot", system, "dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Package} ${Version}\n"],
         capture_output=True,

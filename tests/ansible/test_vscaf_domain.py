@@ -138,7 +138,7 @@ def test_its_constants_are_the_daemons(plugins: Callable[[str], Any]) -> None:
     rest=st.none() | st.sampled_from(metadata.RESTS),
 )
 def test_the_daemon_accepts_what_the_module_accepts(
-    collections: Any, least: Any, most: Any, weight: Any, priority: Any, rest: Any
+    collections: Any, *, least: Any, most: Any, weight: Any, priority: Any, rest: Any
 ) -> None:
     import importlib  # noqa: PLC0415
     import sys  # noqa: PLC0415

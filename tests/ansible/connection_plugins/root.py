@@ -1,4 +1,4 @@
-"""Runs tasks in a root of another system by chroot. ansible-core ships no such plugin; that of community.general does more."""
+"""Runs tasks in the root directory of another system by chroot, which no connection plugin of ansible-core does."""
 
 from __future__ import annotations
 
