@@ -53,6 +53,14 @@ def version() -> str:
     return str(yaml.safe_load((COLLECTION / "galaxy.yml").read_text(encoding="utf-8"))["version"])
 
 
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source, as users make it for the roles."""
+    path = tmp_path_factory.mktemp("archive") / "vscaf.tar.gz"
+    subprocess.run(["git", "-C", ROOT, "archive", "--output", path, "HEAD"], check=True)
+    return path
+
+
 @pytest.fixture
 def play(collections: Path, tmp_path: Path) -> Callable[..., Played]:
     """Runs a play on this machine, with this Python: play(roles or tasks, **variables), or play("site.yml", ...)."""
@@ -76,11 +84,12 @@ def play(collections: Path, tmp_path: Path) -> Callable[..., Played]:
             path.write_text(yaml.safe_dump(hosts), encoding="utf-8")
             inventory = path
         (tmp_path / "variables.json").write_text(json.dumps(dict(variables or {})), encoding="utf-8")
-        environment = os.environ | {
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("VSCAF_")} | {
             "ANSIBLE_HOME": str(tmp_path / "home"),
             "ANSIBLE_COLLECTIONS_PATH": str(collections),
             "ANSIBLE_CONNECTION_PLUGINS": str(Path(__file__).parent / "connection_plugins"),
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_LOCALHOST_WARNING": "0",
             "ANSIBLE_RETRY_FILES_ENABLED": "0",
             "PATH": f"{BIN}:{os.environ['PATH']}",

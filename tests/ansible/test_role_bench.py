@@ -16,8 +16,10 @@ UNINSTALL = [
 ]
 
 
-def test_a_bench_is_run_once_and_its_report_fetched(play: Callable[..., Played], tmp_path: Path) -> None:
+def test_a_bench_is_run_once_and_its_report_fetched(play: Callable[..., Played], archive: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {
+        "vscaf_packages_manage": False,
+        "vscaf_bench_source": str(archive),
         "vscaf_bench_command": str(BIN / "vscaf"),
         "vscaf_bench_place": "no_vm",
         "vscaf_bench_service": "none",
@@ -58,6 +60,7 @@ def test_the_command_for_guests_and_the_users_archive(play: Callable[..., Played
     role = COLLECTION / "roles/bench"
     given = yaml.safe_load((role / "defaults/main.yml").read_text(encoding="utf-8"))
     given |= {
+        "vscaf_bench_source": "",
         "role": str(role),
         "vscaf_bench_domains": ["cfd", "chemistry"],
         "vscaf_bench_ssh": {"cfd": "root@cfd", "chemistry": "root@chem"},

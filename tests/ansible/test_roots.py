@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, Played
+from conftest import Played
 
 pytestmark = pytest.mark.skipif(
     "VSCAF_ANSIBLE_ROOTS" not in os.environ, reason="only make check-ansible-roots sets VSCAF_ANSIBLE_ROOTS"
@@ -47,13 +47,6 @@ def system(request: pytest.FixtureRequest) -> Iterator[Path]:
     if not (path / "dev/zero").exists():
         subprocess.run(["mount", "--rbind", "/dev", path / "dev"], check=True)
     yield path
-
-
-@pytest.fixture(scope="session")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("archive") / "vscaf.tar.gz"
-    subprocess.run(["git", "-C", ROOT, "archive", "--output", path, "HEAD"], check=True)
-    return path
 
 
 def state(system: Path) -> Mapping[str, bytes]:
