@@ -95,7 +95,7 @@ ansible-venv: setup
 	@tests/make-ansible-venv $(BUILD)/ansible-venv
 
 check-ansible: ansible-venv ## check the Ansible collection: ansible-lint, ansible-test sanity, its tests; not in check
-	@$(STAGE) 'ansible-lint and ansible-test sanity' tests/ansible/lint $(BUILD)/ansible-venv $(BUILD)/ansible
+	@$(STAGE) 'ansible-lint and ansible-test sanity' tests/ansible/lint $(BUILD)/ansible-venv
 	@$(STAGE) 'tests of the collection' $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible $(ARGS)
 
 check-ansible-roots: ansible-venv ## try roles in minimal Debian 12 and 13 (root; needs debootstrap, its mirror and PyPI; not in check)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import configparser
+import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from conftest import COLLECTION, ROOT, Played, version
+from conftest import BIN, COLLECTION, ROOT, TIMEOUT_S, Played, version
 
 ROLES = sorted(path for path in (COLLECTION / "roles").iterdir() if path.is_dir())
 # Where a variable is given a name in a role: by defaults and vars, by register, and by the vars of tasks.
@@ -85,3 +88,25 @@ def test_playbooks_can_be_read_with_the_inventory_example(play: Any, name: str) 
 def test_the_example_names_every_group_of_the_playbooks() -> None:
     groups = {entry["hosts"] for path in (COLLECTION / "playbooks").glob("*.yml") for entry in load(path)}
     assert groups == set(load(COLLECTION / "inventory/example.yml")) - {"all"}
+
+
+def test_ansible_doc_shows_every_plugin_and_role(collections: Path, tmp_path: Path) -> None:
+    plugins = COLLECTION / "plugins"
+    kinds = {
+        "module": [path.stem for path in (plugins / "modules").glob("*.py")],
+        "filter": [path.stem for path in (plugins / "filter").glob("*.yml")],
+        "role": [role.name for role in ROLES],
+    }
+    environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_HOME": str(tmp_path)}
+    for kind, names in kinds.items():
+        full = [f"vscaf.vscaf.{name}" for name in names]
+        done = subprocess.run(
+            [BIN / "ansible-doc", "--type", kind, "--json", *full],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        assert set(json.loads(done.stdout)) == set(full)

@@ -16,7 +16,7 @@ description:
     configuration or default counts.
   - The rules are set in the persistent definition and in the running domain, where there is one.
 author:
-  - The vscaf developers
+  - The vscaf developers (@vscaf)
 requirements:
   - libvirt-python on the managed node (Debian's python3-libvirt)
 options:

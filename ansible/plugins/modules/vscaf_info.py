@@ -12,7 +12,7 @@ description:
   - Reads what C(vscaf status --json) prints, and which policies are installed. It changes nothing.
   - It does not fail if no daemon runs. RV(running) tells.
 author:
-  - The vscaf developers
+  - The vscaf developers (@vscaf)
 options:
   socket:
     description: The daemon's control socket.

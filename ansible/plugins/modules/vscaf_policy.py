@@ -12,9 +12,9 @@ description:
   - Makes the running daemon decide by another policy, with exactly the options that the task gives.
   - The daemon tries the policy on the present pool first. If it refuses, the policy in use stays.
   - The policy stays in use until the daemon ends, or until a reload brings another one from its configuration. To set
-    the policy for good, use the variable RV(ignore:vscaf_host_policy) of the role M(ignore:vscaf.vscaf.host).
+    the policy for good, use the variable C(vscaf_host_policy) of the role C(vscaf.vscaf.host).
 author:
-  - The vscaf developers
+  - The vscaf developers (@vscaf)
 options:
   name:
     description: Name of an installed policy.
