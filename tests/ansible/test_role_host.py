@@ -113,3 +113,22 @@ def test_uninstall_ends_the_daemon_and_leaves_nothing(play: Play, tmp_path: Path
         assert done.status == 0 and "Give all domains back as they were found, and end the daemon" in done.changed
     assert {path.name for path in tmp_path.iterdir()} == (there - {"etc"}) | {"log"}
     assert play(UNINSTALL, variables=given).changed == ()
+
+
+def test_interrupts_and_kernel_options_when_asked(play: Play, tmp_path: Path) -> None:
+    """Only in check mode, because they would change this machine."""
+    given = variables(
+        tmp_path,
+        vscaf_host_irq_cpus="0-1",
+        vscaf_host_kernel_options=["nohz_full=2-7", "rcu_nocbs=2-7"],
+        vscaf_host_irq_unit=str(tmp_path / "irq.service"),
+        vscaf_host_irqbalance_unit=str(tmp_path / "irqbalance.conf"),
+        vscaf_host_grub_file=str(tmp_path / "grub.cfg"),
+    )
+    checked = play(HOST, "--check", "--diff", variables=given)
+    assert checked.status == 0, checked.output
+    assert "echo 3 > /proc/irq/default_smp_affinity" in checked.output
+    assert 'do echo 0-1 > "$$one"' in checked.output
+    assert "+Environment=IRQBALANCE_BANNED_CPULIST=0,2" in checked.output
+    assert '+GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz_full=2-7 rcu_nocbs=2-7"' in checked.output
+    assert not any((tmp_path / name).exists() for name in ("irq.service", "irqbalance.conf", "grub.cfg"))
