@@ -28,7 +28,7 @@ endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
     chaos check check-ansible check-ansible-roots ansible-venv demo demo-standalone bench bench-agent bench-daemon \
-    bench-libgomp bench-pairs bench-parking bench-policies clean
+    bench-libgomp bench-pairs bench-parking bench-policies bench-workloads clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -117,11 +117,11 @@ soak: image ## run for hours: fuzzing, thousands of random histories, chaos, sys
 	@$(STAGE) counters $(MAKE) test-counters
 	@$(STAGE) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
 
-demo: image ## let two guests share two CPUs: a table, build/demo/report.json, build/demo/timeline-*.png
+demo: image ## let two guests share two CPUs: a table, build/demo/report.html and report.json
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)
 
 demo-standalone: programs venv ## let two programs share two CPUs of this machine, without guests; ARGS=--quick
-	@$(ENV) $(BIN)/python -m vscaf_lab.demo_standalone --output $(BUILD)/demo-standalone $(ARGS)
+	@$(ENV) $(BIN)/python -m vscaf_lab.demo --no-vm --output $(BUILD)/demo-standalone $(ARGS)
 
 bench: bench-libgomp bench-parking bench-agent bench-daemon bench-policies bench-pairs ## run all benchmarks
 
@@ -142,6 +142,9 @@ bench-parking: image ## measure the cost of parking and offlining vCPUs in a rea
 
 bench-policies: venv ## measure in the simulator how good the policies are, and the cost of a decision; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.policies --output $(BUILD)/bench $(ARGS)
+
+bench-workloads: programs venv ## count the parallel regions of the shipped workloads, measure their speedup; ARGS=--quick
+	@PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.workloads --output $(BUILD)/bench $(ARGS)
 
 clean: ## remove the build directory
 	rm -rf $(BUILD)

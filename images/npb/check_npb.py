@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Checks one kernel's executable: `check_npb.py right|verifies|wrong PROGRAM`. An assertion fails if it misbehaves.
+"""Checks one kernel's executable: `check_npb.py right|verifies|wrong|regions PROGRAM`. An assertion fails if it
+misbehaves.
 
 right: on 1, 2, 3 and 4 threads it verifies and prints the usual block, and its figures do not depend on the team. It
 repeats the work, writes progress marks, and refuses bad arguments. wrong: it must find that its result is wrong.
+regions: it has as many parallel regions as it should; one more argument is the library that counts them.
 """
 
 import itertools
@@ -40,6 +42,23 @@ STEPS = {
     "uts-geometric": {"S": 40, "W": 40},
     "uts-binomial": {"S": 40, "W": 40},
     "barrier": {"S": 20, "W": 50},
+}
+
+# Parallel regions of one repetition. In a time step the original BT has 5, SP 9 and LU 2; the others are norms, the
+# set-up and the like.
+REGIONS = {
+    "ep": 16,
+    "cg": 421,
+    "mg": 91,
+    "is": 13,
+    "ft": 28,
+    "bt": 5 * 60 + 4,
+    "sp": 9 * 100 + 4,
+    "lu": 2 * 50 + 5,
+    "lu-hp": 2 * 50 + 5,
+    "uts-geometric": 40,
+    "uts-binomial": 40,
+    "barrier": 20,
 }
 
 
@@ -126,5 +145,20 @@ def check_wrong(program: str) -> None:
     assert block(done.stdout)["Verification"] == "UNSUCCESSFUL", done.stdout
 
 
+def check_regions(program: str, library: str) -> None:
+    """The regions of one more repetition."""
+    kernel = Path(program).name.split(".")[0]
+    counts: list[int] = []
+    with tempfile.TemporaryDirectory() as directory:
+        for repeat in ("1", "2"):
+            file = Path(directory, "regions")
+            done = run(program, NPB_REPEAT=repeat, OMP_NUM_THREADS="2", NPB_REGIONS=str(file), LD_PRELOAD=library)
+            assert done.returncode == 0, done.stderr
+            counts.append(int(file.read_text()))
+    assert counts[1] - counts[0] == REGIONS[kernel], counts
+
+
+CHECKS = {"right": check_right, "verifies": check_verifies, "wrong": check_wrong, "regions": check_regions}
+
 if __name__ == "__main__":
-    {"right": check_right, "verifies": check_verifies, "wrong": check_wrong}[sys.argv[1]](sys.argv[2])
+    CHECKS[sys.argv[1]](*sys.argv[2:])

@@ -410,6 +410,47 @@ def test_under_a_policy_a_daemon_of_its_own_runs(bench: Bench) -> None:
     assert bench.as_found()
 
 
+def as_a_service(guest: ShellGuest) -> None:
+    """Gives the guest a systemctl whose only service is the agent; the file `agent` is there while it runs."""
+    agent = guest.directory / "agent"
+    agent.touch()
+    guest.install(
+        "systemctl",
+        f'case "$*" in *is-active*) [ -e {agent} ] ;; "stop vscaf-agent") rm {agent} ;; '
+        f'"start vscaf-agent") touch {agent} ;; *) exit 4 ;; esac',
+    )
+
+
+def test_an_agent_that_is_a_service_is_stopped_while_cpus_are_offline_by_hand(bench: Bench) -> None:
+    for guest in bench.guests.values():
+        with_an_agent(guest)
+        as_a_service(guest)
+
+    def running() -> set[bool]:
+        return {(guest.directory / "agent").exists() for guest in bench.guests.values()}
+
+    with bench.place(("unmanaged", "static")) as place:
+        with place.arrange("unmanaged", (1, 1)):
+            assert running() == {True}
+        with place.arrange("static", (1, 1)):
+            assert running() == {False}
+        with place.arrange("pinned", (1, 1)):
+            assert running() == {True}
+        with place.arrange("static", (1, 1)):
+            pass
+    assert running() == {True} and bench.as_found()
+
+
+def test_static_is_refused_beside_an_agent_that_cannot_be_stopped(bench: Bench) -> None:
+    with_an_agent(bench.guests["b"])
+    with bench.place(("unmanaged", "pinned")):
+        pass
+    refused = pytest.raises(PlaceError, match=r"guest b: its vscaf agent would put CPUs online.*leave static out")
+    with refused, bench.place(("unmanaged", "static")):
+        pass
+    assert bench.as_found()
+
+
 @pytest.mark.parametrize(
     ("check", "status", "message"),
     [
@@ -428,7 +469,7 @@ def test_a_guest_without_an_agent_is_refused_for_policies_alone(
     with_an_agent(bench.guests["a"])
     if check is not None:
         with_an_agent(bench.guests["b"], check, status)
-    with bench.place(("unmanaged", "static")):
+    with bench.place(("unmanaged", "pinned")):
         pass
     with pytest.raises(PlaceError, match=message), bench.place(("unmanaged", "equipartition")):
         pass

@@ -25,6 +25,9 @@ class Link(Protocol):
     def connected(self) -> bool: ...
 
     @property
+    def agent_version(self) -> str | None: ...
+
+    @property
     def condition(self) -> str: ...
 
     @property

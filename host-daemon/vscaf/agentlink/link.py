@@ -129,6 +129,11 @@ class AgentLink:
         return self._socket is not None and self.hello is not None
 
     @property
+    def agent_version(self) -> str | None:
+        """The agent's name and version, as it says. None: it has not answered on this connection."""
+        return self.hello.agent if self.hello is not None else None
+
+    @property
     def condition(self) -> str:
         """The condition of the agent as text: "not reachable: WHY", NO_ANSWER, CONNECTED, NOT_READING or STALE.
 

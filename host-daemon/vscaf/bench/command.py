@@ -64,6 +64,50 @@ def overhead(sources: Sources, options: RunOptions) -> None:
     _exit_with(lambda: measure.run(designs.alone(no_vm=options.place.no_vm), sources, options), options.output)
 
 
+@bench.command("coming-going", short_help="Programs that come and go beside a large one.")
+@workload_options
+@click.option("--large", default="uts-geometric.A", show_default=True, metavar="NAME", help="The large workload, L.")
+@click.option("--medium", default="uts-geometric.W", show_default=True, metavar="NAME", help="The medium one, M.")
+@click.option("--small", default="uts-geometric.S", show_default=True, metavar="NAME", help="The small one, S.")
+@click.option(
+    "--scale",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Programs start at 0, 3, 5 and 7 s multiplied by this.",
+)
+@run_options("coming-going", WITHOUT_STATIC, timed=False)
+def coming_going(*, sources: Sources, large: str, medium: str, small: str, scale: float, options: RunOptions) -> None:
+    """Run a large program in a guest, to which others come in guests of their own: LM, LSSS, LMMM and LLLL.
+
+    Each program is executed once. The figure is the time until all have ended (Thatcher 2016, section 5.8).
+    """
+    from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
+
+    sizes = {"L": large, "M": medium, "S": small}
+    if sources == Sources():
+        sources = Sources(shipped=tuple(sizes.values()))
+    design = designs.coming_going(sizes, scale, no_vm=options.place.no_vm)
+    _exit_with(lambda: measure.run(design, sources, options), options.output)
+
+
+@bench.command(short_help="What a barrier costs in guests that share CPUs.")
+@click.option(
+    "--guests",
+    type=click.IntRange(min=1, max=4),
+    default=2,
+    show_default=True,
+    help="Measure with 1 guest, with 2 at once, and so on up to this.",
+)
+@run_options("barrier", WITH_STATIC)
+def barrier(guests: int, options: RunOptions) -> None:
+    """Run a loop of OpenMP barriers in several guests at once: nanoseconds a barrier."""
+    from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
+
+    design = designs.barriers("barrier.S", guests, no_vm=options.place.no_vm)
+    _exit_with(lambda: measure.run(design, Sources(shipped=("barrier.S",)), options), options.output)
+
+
 @bench.command(short_help="Write the report of a bench again.")
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 def report(directory: Path) -> None:

@@ -11,6 +11,10 @@ from vscaf.bench.workloads.gather import known
 from vscaf.bench.workloads.workload import Workload
 from vscaf.errors import UsageError
 
+# Thatcher 2016, section 5.8: which trees start when. A large, a medium and a small one.
+COMING_AND_GOING = ("LM", "LSSS", "LMMM", "LLLL")
+STARTS_S = (0.0, 3.0, 5.0, 7.0)
+
 POLICY = "max-speedup-fitted"
 POLICY_WITHOUT_GUESTS = "max-speedup"  # the stand-alone agent's default policy
 
@@ -27,9 +31,28 @@ def together(chosen: Sequence[str], size: int, *, no_vm: bool, every_split: bool
                 raise UsageError(f"{'+'.join(group)}: give {size} workloads, as in {'+'.join(['cg.W'] * size)}")
         return found
 
-    # Three programs cannot have a CPU each on the two CPUs of a lab.
-    baselines = ("unmanaged", "static") if size <= POOL_CPUS else ("unmanaged",)
-    return Design(groups, (*baselines, _policy(no_vm)), every_split)
+    return Design(groups, (*_baselines(size), _policy(no_vm)), every_split)
+
+
+def coming_going(sizes: Mapping[str, str], scale: float, *, no_vm: bool) -> Design:
+    """A large program, to which others come while it computes (Thatcher 2016, section 5.8). Each runs once.
+
+    sizes: the workloads of the sizes L, M and S. scale: of the times at which the programs start.
+    """
+
+    def groups(workloads: Mapping[str, Workload]) -> list[tuple[str, ...]]:
+        return [tuple(known(sizes[size], workloads) for size in test) for test in COMING_AND_GOING]
+
+    return Design(groups, ("unmanaged", _policy(no_vm)), starts_s=tuple(scale * start_s for start_s in STARTS_S))
+
+
+def barriers(workload: str, guests: int, *, no_vm: bool) -> Design:
+    """A loop of barriers in one guest, in two at once, and so on."""
+
+    def groups(workloads: Mapping[str, Workload]) -> list[tuple[str, ...]]:
+        return [(known(workload, workloads),) * count for count in range(1, guests + 1)]
+
+    return Design(groups, (*_baselines(guests), _policy(no_vm)))
 
 
 def alone(*, no_vm: bool) -> Design:
@@ -39,6 +62,11 @@ def alone(*, no_vm: bool) -> Design:
         return [(name,) for name in workloads]
 
     return Design(groups, ("unmanaged", _policy(no_vm)))
+
+
+def _baselines(members: int) -> tuple[str, ...]:
+    """Three programs cannot have a CPU each on the two CPUs of a lab."""
+    return ("unmanaged", "static") if members <= POOL_CPUS else ("unmanaged",)
 
 
 def _policy(no_vm: bool) -> str:

@@ -17,14 +17,14 @@ EXECUTION_DEADLINE_S = 900.0  # for one execution that hangs
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A program and the member of the place that runs it. delay_s: when it starts, after the first. clock_ahead_s: how
+    """A program and the member of the place that runs it. start_s: when it starts, after the begin. clock_ahead_s: how
     far the member's clock is ahead of this host's; None if that is not known."""
 
     name: str
     workload: Workload
     command: str
     environment: Mapping[str, str]
-    delay_s: float
+    start_s: float
     clock_ahead_s: float | None = None
 
 
@@ -77,22 +77,23 @@ def _kill(commands: Sequence[Started]) -> None:
         raise PlaceError("; ".join(errors))
 
 
-def execute(place: Place, members: Sequence[Member], seconds: float) -> list[list[Execution]]:
-    """Runs all programs over and over for *seconds* from the start of the last. Returns the executions of each.
+def execute(place: Place, members: Sequence[Member], seconds: float | None) -> list[list[Execution]]:
+    """Runs all programs over and over for *seconds* from the start of the last; None: each once. Returns the executions
+    of each.
 
-    Who has done its last one goes on until all others have, so that nobody's last execution has the CPUs for itself.
-    Executions begun only for that are ended and do not count. Raises PlaceError if a program cannot be run at all; an
-    error or an interruption ends all programs.
+    Unless each runs once, who has done its last one goes on until all others have, so that nobody's last execution has
+    the CPUs for itself. Executions begun only for that are ended and do not count. Raises PlaceError if a program
+    cannot be run at all; an error or an interruption ends all programs.
     """
     begin_s = time.monotonic()
-    end_s = begin_s + max(member.delay_s for member in members) + seconds
+    end_s = begin_s + max(member.start_s for member in members) + (seconds or 0.0)
     together = _Together(len(members))
 
     def run(member: Member) -> list[Execution]:
         executions: list[Execution] = []
         try:
-            time.sleep(max(0.0, begin_s + member.delay_s - time.monotonic()))
-            while not executions or time.monotonic() < end_s:
+            time.sleep(max(0.0, begin_s + member.start_s - time.monotonic()))
+            while not executions or (seconds is not None and time.monotonic() < end_s):
                 one = _once(place, member, together)
                 if one is None:
                     break
@@ -102,7 +103,7 @@ def execute(place: Place, members: Sequence[Member], seconds: float) -> list[lis
             raise
         finally:
             together.done()
-        while (started := together.start(place, member, padding=True)) is not None:
+        while seconds is not None and (started := together.start(place, member, padding=True)) is not None:
             _wait(member, started, together)
         return executions
 

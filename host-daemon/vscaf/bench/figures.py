@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
+from vscaf.bench.barriers import BarrierFigures, barrier_figures
+from vscaf.bench.intervals import Figure, figure
 from vscaf.bench.samples import ALONE, RunKey, Sample, counted
 from vscaf.bench.speed import alone_rate, rate, speedups
 
@@ -22,15 +23,6 @@ class Verdict(StrEnum):
     WIN = "win"
     EVEN = "even"
     LOSS = "loss"
-
-
-class Figure(msgspec.Struct, frozen=True):
-    """A median, its 95% interval, and how many values it is from."""
-
-    value: float
-    low: float
-    high: float
-    n: int
 
 
 class WorkloadFigures(msgspec.Struct, frozen=True):
@@ -47,7 +39,8 @@ class WorkloadFigures(msgspec.Struct, frozen=True):
 class ArrangementFigures(msgspec.Struct, frozen=True):
     """A group of workloads in one arrangement. speedups: of each program while all compute, relative to itself alone on
     one thread. total: their sum. ratios: to each baseline, from undisturbed runs of the same round. disturbed: runs
-    whose figures do not count. only_disturbed: whether there are no other runs; then the speedups are from those."""
+    whose figures do not count. only_disturbed: whether there are no other runs; then the speedups are from those.
+    ended_s: if each program was executed once, the seconds until all had ended, by the clock."""
 
     arrangement: str
     allocations: tuple[int, ...]
@@ -57,6 +50,7 @@ class ArrangementFigures(msgspec.Struct, frozen=True):
     verified: bool
     disturbed: int
     only_disturbed: bool
+    ended_s: Figure | None = None
 
 
 class GroupFigures(msgspec.Struct, frozen=True):
@@ -80,40 +74,15 @@ class Comparison(msgspec.Struct, frozen=True):
 
 class Figures(msgspec.Struct, frozen=True):
     """All figures of a bench. left_out: groups without figures, because there is no run of one of their workloads alone
-    on one thread in which it was right. verified: whether every execution that counts was right, of all runs."""
+    on one thread in which it was right. verified: whether every execution that counts was right, of all runs.
+    barriers: what a barrier costs, if loops of barriers were measured."""
 
     workloads: tuple[WorkloadFigures, ...]
     groups: tuple[GroupFigures, ...]
     comparisons: tuple[Comparison, ...]
     left_out: tuple[tuple[str, ...], ...] = ()
     verified: bool = True
-
-
-def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median and its 95% interval by order statistics (sign test); the extremes if there are too few values.
-
-    ValueError if there are none.
-    """
-    ordered = sorted(values)
-    n = len(ordered)
-    if n == 0:
-        raise ValueError("there are no values for a median: run at least one repetition")
-    # The median is below value k, counted from 0, if at most k values are below the median: P(X <= k) of
-    # Binomial(n, 1/2). The interval begins at the last value for which that is at most 2.5%. The sums are integers,
-    # because 0.5**n is 0 for a large n.
-    rank, below, subsets, all_subsets = 0, 0, 1, 2**n
-    for k in range(n):
-        below += subsets
-        if 40 * below > all_subsets:
-            break
-        rank = k
-        subsets = subsets * (n - k) // (k + 1)
-    return statistics.median(ordered), ordered[rank], ordered[n - 1 - rank]
-
-
-def figure(values: Sequence[float]) -> Figure:
-    """The figure of some values. ValueError if there are none."""
-    return Figure(*median_interval(values), len(values))
+    barriers: tuple[BarrierFigures, ...] = ()
 
 
 def verdict(ratio: Figure) -> Verdict:
@@ -135,7 +104,9 @@ def figures(samples: Sequence[Sample], baselines: Sequence[str]) -> Figures:
     groups = tuple(_group(group, chosen, samples, baselines, references) for group in measured if group not in left_out)
     workloads = tuple(_workload(chosen, samples, name, one) for name, one in references.items())
     comparisons = tuple(_comparisons(groups, baselines))
-    return Figures(workloads, groups, comparisons, left_out, all(map(_verified, samples)))
+    return Figures(
+        workloads, groups, comparisons, left_out, all(map(_verified, samples)), tuple(barrier_figures(samples))
+    )
 
 
 class _Reference(msgspec.Struct, frozen=True):
@@ -189,9 +160,11 @@ def _group(
     mine = [sample for sample in chosen if sample.key.arrangement != ALONE and sample.key.workloads == group]
     totals: dict[tuple[str, tuple[int, ...]], dict[int, float]] = {}
     parts: dict[tuple[str, tuple[int, ...]], list[list[float]]] = {}
+    ended_s: dict[tuple[str, tuple[int, ...]], list[float]] = {}
     for kind in sorted({_kind(sample.key) for sample in mine}):
         rows = _undisturbed([sample for sample in mine if _kind(sample.key) == kind])
         parts[kind] = [speedups(sample, rates, steady=True) for sample in rows]
+        ended_s[kind] = [sample.window[1] - sample.window[0] for sample in rows if sample.once]
         totals[kind] = {
             sample.key.round: sum(row)
             for sample, row in zip(rows, parts[kind], strict=True)
@@ -212,6 +185,7 @@ def _group(
                 ),
                 sum(sample.disturbed for sample in mine if _kind(sample.key) == kind),
                 not sound or all(sample.disturbed for sample in mine if _kind(sample.key) == kind),
+                figure(ended_s[kind]) if ended_s[kind] else None,
             )
             for kind, rows in parts.items()
         ),

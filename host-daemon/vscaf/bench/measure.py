@@ -21,6 +21,7 @@ from vscaf.bench.places.place import BASELINES
 from vscaf.bench.plan import equal_split, round_of_runs, splits
 from vscaf.bench.report.context import ReportContext, baseline_commands, save_context
 from vscaf.bench.report.files import print_report, write_report
+from vscaf.bench.report.timelines import TIMELINES, Timelines
 from vscaf.bench.samples import SampleFile
 from vscaf.bench.session import Session, Timing
 from vscaf.bench.workloads.gather import gather
@@ -37,12 +38,14 @@ class Design:
     """What a command of `vscaf bench` measures.
 
     groups: of all workloads by name, those that compute together; raises UsageError. arrangements: by default.
-    every_split: `static` is measured with all splits of the CPUs, not with equal shares alone.
+    every_split: `static` is measured with all splits of the CPUs, not with equal shares alone. starts_s: each program
+    is executed once, and they start at these times, in order; None: they run again and again.
     """
 
     groups: Callable[[Mapping[str, Workload]], Sequence[tuple[str, ...]]]
     arrangements: tuple[str, ...]
     every_split: bool = False
+    starts_s: tuple[float, ...] | None = None
 
 
 def run(design: Design, sources: Sources, options: RunOptions) -> int:
@@ -54,7 +57,10 @@ def run(design: Design, sources: Sources, options: RunOptions) -> int:
 
 
 def measure(design: Design, sources: Sources, options: RunOptions, console: Console) -> Figures:
-    """Makes the runs that have no sample yet, and writes the report after each round. Returns the figures."""
+    """Makes the runs that have no sample yet, and writes the report after each round. Returns the figures.
+
+    Raises UsageError, PlaceError or LabError.
+    """
 
     def print_line(text: str) -> None:
         console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
@@ -66,8 +72,7 @@ def measure(design: Design, sources: Sources, options: RunOptions, console: Cons
     here = machine()  # before the guests are a load
     chosen = choose(options.place, options.image, options.output, count)
     settings = {
-        "seconds": options.seconds,
-        "delay_s": options.delay_s,
+        **_times(design, options),
         **chosen.settings,
         "build": build_identity(options.image, no_vm=options.place.no_vm),
         "workloads": {name: one.fingerprint() for name, one in sorted(every.items())},
@@ -77,12 +82,17 @@ def measure(design: Design, sources: Sources, options: RunOptions, console: Cons
         raise UsageError(
             f"static: {count} programs cannot have a CPU each of {chosen.cpus}: leave it out of --arrangements"
         )
+    timelines = Timelines(options.output / TIMELINES)
     path = options.output / "samples.jsonl"
     if options.restart:
         path.unlink(missing_ok=True)
+        timelines.remove()
     samples = SampleFile(path, settings)
     split = equal_split(chosen.cpus, count)
-    allocations = splits(chosen.cpus, count) if design.every_split else [split]
+
+    def allocations(members: int) -> list[tuple[int, ...]]:
+        return splits(chosen.cpus, members) if design.every_split else [equal_split(chosen.cpus, members)]
+
     plan = [
         key
         for number in range(1, options.rounds + 1)
@@ -107,6 +117,19 @@ def measure(design: Design, sources: Sources, options: RunOptions, console: Cons
             machine=here,
         )
         save_context(context, options.output)
-        timing = Timing(options.seconds, options.delay_s)
-        Session(place, workloads, samples, timing, print_line).run(plan, report)
+        session = Session(place, workloads, samples, _timing(design, options, count), print_line, on_run=timelines.keep)
+        session.run(plan, report)
     return report()
+
+
+def _times(design: Design, options: RunOptions) -> dict[str, object]:
+    """The times of all runs, as settings."""
+    if design.starts_s is not None:
+        return {"starts_s": design.starts_s}
+    return {"seconds": options.seconds, "delay_s": options.delay_s}
+
+
+def _timing(design: Design, options: RunOptions, count: int) -> Timing:
+    if design.starts_s is not None:
+        return Timing(None, design.starts_s)
+    return Timing(options.seconds, [number * options.delay_s for number in range(count)])

@@ -48,23 +48,15 @@ def _ssh(_context: click.Context, _parameter: click.Parameter, texts: tuple[str,
     return targets
 
 
-def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def run_options(
+    name: str, arrangements: str, *, timed: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator: adds the options; the command gets them as one argument, `options`.
 
-    name: of the command, for its default output directory. arrangements: what its help says of their default.
+    name: of the command, for its default output directory. arrangements: what its help says of their default. timed:
+    whether the user says when programs start and how long they run.
     """
-    decorators = [
-        click.option(
-            "--arrangements",
-            default="",
-            show_default=arrangements,
-            callback=names,
-            metavar="A,B,...",
-            help="Baselines (unmanaged, pinned, static, quota) and policies of vscaf.",
-        ),
-        click.option(
-            "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="How often every run is made."
-        ),
+    times = [
         click.option(
             "--seconds",
             type=click.FloatRange(min=0.1),
@@ -80,11 +72,22 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
             show_default=True,
             help="Seconds after which each further program starts.",
         ),
+    ]
+    quick = f"One round of {f'{QUICK_SECONDS:g} seconds of ' if timed else ''}two groups at most"
+    decorators = [
         click.option(
-            "--quick",
-            is_flag=True,
-            help=f"One round of {QUICK_SECONDS:g} seconds of two groups at most: a preview, not a measurement.",
+            "--arrangements",
+            default="",
+            show_default=arrangements,
+            callback=names,
+            metavar="A,B,...",
+            help="Baselines (unmanaged, pinned, static, quota) and policies of vscaf.",
         ),
+        click.option(
+            "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="How often every run is made."
+        ),
+        *(times if timed else ()),
+        click.option("--quick", is_flag=True, help=f"{quick}: a preview, not a measurement."),
         click.option("--no-vm", is_flag=True, help="No guests: programs on this machine itself. Needs no root."),
         click.option(
             "--existing",
@@ -131,8 +134,6 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
             *,
             arrangements: tuple[str, ...],
             rounds: int,
-            seconds: float,
-            delay_s: float,
             quick: bool,
             no_vm: bool,
             existing: tuple[str, ...],
@@ -143,6 +144,8 @@ def run_options(name: str, arrangements: str) -> Callable[[Callable[..., None]],
             image: Path,
             output: Path | None,
             restart: bool,
+            seconds: float = QUICK_SECONDS,
+            delay_s: float = 0.0,
             **others: object,
         ) -> None:
             options = RunOptions(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vscaf.bench.samples import ALONE, RunKey
 
@@ -30,11 +30,14 @@ def equal_split(cpus: int, members: int) -> tuple[int, ...]:
 
 
 def round_of_runs(
-    number: int, groups: Sequence[tuple[str, ...]], arrangements: Sequence[str], allocations: Sequence[tuple[int, ...]]
+    number: int,
+    groups: Sequence[tuple[str, ...]],
+    arrangements: Sequence[str],
+    allocations: Callable[[int], Sequence[tuple[int, ...]]],
 ) -> list[RunKey]:
     """The runs of one round: first each workload alone, on one thread and on all CPUs, then each group of workloads in
-    each arrangement. `static` is run with each of *allocations*. The order of groups and arrangements depends on the
-    round alone, so that an interrupted bench goes on in the same order."""
+    each arrangement. `static` is run with each of the *allocations* of so many members. The order of groups and
+    arrangements depends on the round alone, so that an interrupted bench goes on in the same order."""
     order = random.Random(number)
     workloads = sorted({name for group in groups for name in group})
     alone = [RunKey(number, (name,), ALONE, threads) for name in workloads for threads in (1, 0)]
@@ -46,7 +49,7 @@ def round_of_runs(
         keys = [
             RunKey(number, group, name, allocations=split)
             for name in arrangements
-            for split in (allocations if name == "static" else ((),))
+            for split in (allocations(len(group)) if name == "static" else ((),))
         ]
         order.shuffle(keys)
         together += keys

@@ -72,6 +72,8 @@ class Sample(msgspec.Struct, frozen=True):
     transitions: int = 0
     lost: float = 0.0
     disturbed: bool = False
+    once: bool = False
+    """Each program was executed once. Then the window is from the first start to the last end."""
 
 
 class SampleFile:

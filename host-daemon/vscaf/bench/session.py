@@ -9,19 +9,21 @@ from datetime import UTC, datetime
 
 from vscaf.bench.executions import Member, execute
 from vscaf.bench.observe.host_load import ATTEMPTS
+from vscaf.bench.observe.watch import Watched
 from vscaf.bench.places.place import Arranged, Place, PlaceError
 from vscaf.bench.plan import equal_split
 from vscaf.bench.samples import ALONE, REFERENCE_PACE_NS, ProgramSample, RunKey, Sample, SampleFile
-from vscaf.bench.speed import window
+from vscaf.bench.speed import span, window
 from vscaf.bench.workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long programs compute together, and how much later than the first each further one starts."""
+    """When each of the programs that run together starts, in order. seconds: how long they compute together after the
+    last has started; None: each is executed once."""
 
-    seconds: float
-    delay_s: float
+    seconds: float | None
+    starts_s: Sequence[float]
 
 
 @dataclass
@@ -50,12 +52,16 @@ class Session:
         samples: SampleFile,
         timing: Timing,
         print_line: Callable[[str], None],
+        *,
+        on_run: Callable[[Sample, Watched], object] = lambda sample, watched: None,
     ) -> None:
+        """on_run: called after each run, with its sample and what was observed meanwhile."""
         self._place = place
         self._workloads = workloads
         self._samples = samples
         self._timing = timing
         self._print_line = print_line
+        self._on_run = on_run
 
     def run(self, plan: Sequence[RunKey], between_rounds: Callable[[], object] = lambda: None) -> None:
         """Makes the runs that have no sample yet. A disturbed run is repeated, ATTEMPTS times in total at most.
@@ -104,7 +110,8 @@ class Session:
             with self._place.watch(arranged.helpers) as watch:
                 executions = execute(self._place, members, self._timing.seconds)
             transitions = arranged.transitions()
-        both = window(executions)
+        once = self._timing.seconds is None
+        both = span(executions) if once else window(executions)
         if both is None:
             raise PlaceError(f"{key.name}: the programs never computed at the same time: give more --seconds")
         watched = watch.watched()
@@ -115,7 +122,9 @@ class Session:
             )
             for member, done in zip(members, executions, strict=True)
         )
-        return Sample(key, attempt, at, both, programs, transitions, load.lost, load.disturbed)
+        sample = Sample(key, attempt, at, both, programs, transitions, load.lost, load.disturbed, once)
+        self._on_run(sample, watched)
+        return sample
 
     def _member(self, key: RunKey, number: int, arranged: Arranged) -> Member:
         workload = self._workloads[key.workloads[number]]
@@ -127,6 +136,6 @@ class Session:
             workload,
             arranged.launcher + workload.command,
             {**workload.environment, **(workload.marks_environment if ahead_s is not None else {}), **threads},
-            number * self._timing.delay_s,
+            self._timing.starts_s[number],
             ahead_s,
         )

@@ -31,6 +31,14 @@ def window(programs: Sequence[Sequence[Execution]]) -> tuple[float, float] | Non
     return (start_s, end_s) if start_s < end_s else None
 
 
+def span(programs: Sequence[Sequence[Execution]]) -> tuple[float, float]:
+    """From the start of the first execution of all programs to the end of the last."""
+    return (
+        min(executions[0].start_s for executions in programs),
+        max(executions[-1].end_s for executions in programs),
+    )
+
+
 def rate(sample: Sample, program: ProgramSample, *, steady: bool) -> float:
     """How much work a second a program does in the window of its run; in a steady second if `steady`."""
     start_s, end_s = sample.window

@@ -134,6 +134,8 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     online: list[int] | None = None
     agent: str | None = None
     """"connected", "stale", "does not read", "no agent answers", "not reachable: WHY" or "no channel"."""
+    agent_version: str | None = None
+    """Name and version of the agent, as the guest says."""
     report_age_s: float | None = None
     bad_lines: int = 0
     scaf_weight: float | None = None

@@ -62,6 +62,7 @@ def domain_status(domain: ManagedDomain) -> DomainStatus:
         vcpus_maximum=domain.seen.vcpus_maximum,
         online=list(link.online) if link is not None and link.online is not None else None,
         agent=_condition(domain),
+        agent_version=link.agent_version if link is not None else None,
         report_age_s=round(link.age_s(), 3) if link is not None and math.isfinite(link.age_s()) else None,
         bad_lines=link.bad_lines if link is not None else 0,
         scaf_weight=domain.inferred.scaf_weight,

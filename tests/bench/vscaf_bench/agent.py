@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 
 from . import agent_model
 from .report import Report, Result, run_benchmark

@@ -26,7 +26,7 @@ from pathlib import Path
 from vscaf.agentlink import messages
 from vscaf.agentlink.interface import Link
 from vscaf.agentlink.link import CONNECTED, AgentLink
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 from vscaf.config import Config, DomainConfig, PolicyConfig
 from vscaf.daemon.loop import Daemon
 from vscaf.hypervisor.libvirt.host import LibvirtHost

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 from vscaf.config import PolicyConfig
 from vscaf.core.decide.decision import DecideMemory, Decision, decide
 from vscaf.core.place.invariants import check_partitions

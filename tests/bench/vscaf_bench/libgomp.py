@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 
 from .agent import Bench as AgentBench
 from .report import Report, Result, run_benchmark

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from rich.console import Console
 from vscaf.bench.designs import POLICY, POLICY_WITHOUT_GUESTS, together
-from vscaf.bench.figures import Figure, Figures
+from vscaf.bench.figures import Figures
+from vscaf.bench.intervals import Figure
 from vscaf.bench.measure import measure
 from vscaf.bench.options import RunOptions
 from vscaf.bench.places.options import PlaceOptions

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf.daemon.decider import MOST_FITS
 from vscaf_policies import DomainState, PoolState, SpeedupPoint

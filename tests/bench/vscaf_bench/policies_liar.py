@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 from vscaf.simulate.scenarios.curves import Amdahl
 from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Scenario
 from vscaf_policies.max_speedup_fitted import MOST

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 from vscaf.simulate.engine.result import Run
 from vscaf.simulate.report.oracle import best_static
 from vscaf.simulate.scenarios.curves import load_curve

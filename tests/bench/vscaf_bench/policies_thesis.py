@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 
 import msgspec
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 from vscaf.core.model.scaf import scaf_weight
 from vscaf.simulate.scenarios.curves import load_curve
 from vscaf.simulate.scenarios.expansion import expanded

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from vscaf.bench.figures import median_interval
+from vscaf.bench.intervals import median_interval
 from vscaf.bench.machine import ABSENT, first_line, machine
 
 B = TypeVar("B")

@@ -1,159 +1,154 @@
-"""The demo: two guests share two pCPUs and do the same work under each policy (`make demo`).
+"""The demo: a preset of `vscaf bench pairs`, and what must hold for it (`make demo`, `make demo-standalone`).
 
-Two guests of two vCPUs run on a pool of two pCPUs. A program starts in the first guest. While it computes, the same
-program starts in the second. The result is the sum of their speedups while both compute, each relative to the program
-alone on one thread.
-
-`unmanaged` is the machine without vscaf: plain programs, nothing pinned. `static` is the reference: each guest gets one
-pCPU and one vCPU before its program starts, and the program is a plain one, too. Under the other policies the programs
-are started by `vscaf-run`, and the daemon decides.
-
-Speedups count steady seconds (vscaf.bench.observe.pace). On a machine that others slow down, a second on a pCPU at half
-its pace counts as half a second. The report also has the same figures by the clock.
+Two guests of two vCPUs run on two pCPUs. A program computes in the first guest, and the same program in the second,
+which starts later. The result is the sum of their speedups while both compute, each relative to the program alone on
+one thread. With --no-vm the programs are plain processes.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 
-from vscaf.bench.observe.measure import Run, overlap, parse_marks
-from vscaf.bench.observe.watch import Watch
-from vscaf.lab import Guest, LabError, PrivateLibvirt, accelerator
-from vscaf.lab.daemon import DaemonProcess
-from vscaf.lab.runner import Command
+from rich.console import Console
+from vscaf.bench.designs import together
+from vscaf.bench.figures import Figures
+from vscaf.bench.machine import machine
+from vscaf.bench.measure import measure
+from vscaf.bench.options import RunOptions
+from vscaf.bench.places.options import PlaceOptions
+from vscaf.bench.report.context import load_context
+from vscaf.bench.report.files import print_report
+from vscaf.bench.samples import read_samples
+from vscaf.bench.workloads.options import Sources
+from vscaf.errors import VscafError
 
-from vscaf_lab.pairs import (
-    MANAGED,
-    NAMES,
-    Alone,
-    Pair,
-    PairTexts,
-    PolicyRun,
-    Report,
-    Result,
-    VerificationFailed,
-    read_command,
-    run_demo,
-)
+from vscaf_lab.demo_report import pair_reports
 
-PROGRAM_DEADLINE_S = 300.0
-TEXTS = PairTexts("guests", "domain", "guest", "Two guests on two pCPUs", "which domain computed on which pCPU")
+ARRANGEMENTS = ("unmanaged", "static", "equipartition", "max-speedup")
 PROGRAMS, QUICK_PROGRAMS = ("cg.A", "ep.W"), ("cg.W", "ep.S")
-ALONE_S, QUICK_ALONE_S = 20.0, 6.0  # the time of a program's repetitions, alone on one thread
+SECONDS, QUICK_SECONDS = 10.0, 3.0
+DELAYED = 0.2  # the second program starts after this part of the time in which both compute
+JUDGED = "max-speedup"
+# What must hold, by program: the least ratio of the sum of speedups under JUDGED to that under static and under
+# unmanaged. EP has almost no barriers, so on two CPUs there is nothing to gain or lose.
+BARS = {"cg": {"static": 0.95, "unmanaged": 1.3}, "ep": {"static": 0.95, "unmanaged": 0.95}}
 
 
-def command(pair: Pair, policy: str, run: int) -> str:
-    """The shell command that runs the pair's program and writes its progress to a file of this run."""
-    launcher = "vscaf-run " if policy in MANAGED else ""
-    threads = "OMP_NUM_THREADS=1 " if policy == "alone" else ""
-    return f"{threads}NPB_REPEAT={pair.repeat} NPB_PROGRESS=/tmp/marks.{run} {launcher}{pair.program}"
+class Verdict(StrEnum):
+    """Whether a bar is met."""
+
+    MET = "met"
+    MISSED = "MISSED"
+    DISTURBED = "too disturbed to judge"
 
 
-def finished(guest: Guest, started: Command, run: int, alone_s: float) -> Result:
-    """The result of a program that was started. LabError if the program could not run at all."""
-    done = started.wait(PROGRAM_DEADLINE_S)
-    verified = done.status == 0 and "SUCCESSFUL" in done.text and "UNSUCCESSFUL" not in done.text
-    marks = guest.run(f"cat /tmp/marks.{run}; rm -f /tmp/marks.{run}")
-    if marks.status != 0 or not marks.output.strip():
-        raise LabError(f"guest {guest.name}: `{started.text}` left no progress marks: {done.text[-500:]}")
-    return Result(guest.name, Run(parse_marks(marks.text, guest.clock_offset().seconds), alone_s), verified)
+COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.DISTURBED: "yellow"}
 
 
-class Demo:
-    """One demo in a lab."""
-
-    def __init__(self, lab: PrivateLibvirt, image: Path, report: Report) -> None:
-        self.lab = lab
-        self.image = image
-        self.report = report
-        cpus = sorted(os.sched_getaffinity(0))
-        if len(cpus) < 2:
-            raise LabError("the demo needs two CPUs: give this machine another one")
-        self.pool = cpus[:2]
-        self._runs = 0
-
-    def pair(self, program: str, alone_s: float) -> None:
-        """Runs the program as a pair in two guests and reports on it. It takes about *alone_s* on one thread."""
-        once = Pair(program, 1, 0.0)
-        self.report.print_line(f"[bold]{once.name}[/]: booting two guests of two vCPUs")
-        pinned = ",".join(map(str, self.pool))
-        with (
-            Guest(self.lab, NAMES[0], self.image, vcpus=2, cpuset=pinned) as first,
-            Guest(self.lab, NAMES[1], self.image, vcpus=2, cpuset=pinned) as second,
-        ):
-            guests = (first, second)
-            once_s = finished(first, first.start(command(once, "alone", 0)), 0, 1.0).run.seconds
-            pair = Pair.lasting(program, alone_s, once_s)
-            self.report.run(
-                pair,
-                lambda: self.alone(guests, pair),
-                lambda policy, alone: self.run(guests, pair, policy, alone),
-            )
-
-    def alone(self, guests: Sequence[Guest], pair: Pair) -> Alone:
-        """Runs the program alone on one thread of the first guest, with the other guest idle."""
-        self._runs += 1
-        guest = guests[0]
-        with Watch(self.pool, {one.name: one.qemu_pid for one in guests}, [self.lab.libvirtd_pid]) as watch:
-            result = finished(guest, guest.start(command(pair, "alone", self._runs)), self._runs, 1.0)
-        if not result.verified:
-            raise VerificationFailed(f"{pair.program} alone on one thread: its verification failed")
-        return Alone(result.run, guest.name, watch.watched())
-
-    def run(self, guests: Sequence[Guest], pair: Pair, policy: str, alone: Alone) -> PolicyRun:
-        """One run of the pair under a policy."""
-        self._runs += 1
-        run = self._runs
-        options = {"allocations": {guest.name: 1 for guest in guests}} if policy == "static" else {}
-        daemon = DaemonProcess(
-            self.lab,
-            ",".join(map(str, self.pool)),
-            {guest.name: {"rest": "keep"} if policy == "static" else {} for guest in guests},
-            policy=policy,
-            options=options,
-            name=f"{pair.program}-{policy}-{run}",
-        )
-        with daemon:
-            if policy == "static":  # set before the programs start
-                daemon.wait(
-                    lambda domains: all(one["allocation"] == 1 and one["online"] == [0] for one in domains.values())
-                )
-            helpers = [self.lab.libvirtd_pid, daemon.pid]
-            with Watch(self.pool, {guest.name: guest.qemu_pid for guest in guests}, helpers) as watch:
-                text = command(pair, policy, run)
-                one = guests[0].start(text)
-                time.sleep(pair.delay_s)
-                if one.done():
-                    raise LabError(f"{pair.name}: the first program ended before the second began: more repeats")
-                two = guests[1].start(text)
-                results = [
-                    finished(guest, started, run, alone.run.seconds)
-                    for guest, started in zip(guests, (one, two), strict=True)
-                ]
-            transitions = int(daemon.status()["transitions"])
-        window = overlap([result.run for result in results])
-        if window is None:
-            raise LabError(f"{pair.name}: the two programs never computed at the same time: more repeats")
-        return PolicyRun(results, alone, watch.watched(), transitions, window)
+def judge(figures: Figures) -> list[tuple[Verdict, str]]:
+    """One line for each bar. Verification is judged in every run, a figure only if the host was not disturbed."""
+    right = Verdict.MET if figures.verified else Verdict.MISSED
+    lines = [(right, "every verification successful")]
+    for group in figures.groups:
+        name = "+".join(group.workloads)
+        found = {one.arrangement: one for one in group.arrangements}
+        for reference, bar in BARS[group.workloads[0].split(".")[0]].items():
+            if not {JUDGED, reference} <= found.keys():
+                continue
+            ratio = found[JUDGED].ratios.get(reference)
+            text = f"{name}: sum of speedups, {JUDGED} to {reference}"
+            if ratio is None:
+                lines.append((Verdict.DISTURBED, text))
+            else:
+                verdict = Verdict.MET if ratio.value >= bar else Verdict.MISSED
+                lines.append((verdict, f"{text}: {ratio.value:.2f} (at least {bar:.2f})"))
+    return lines
 
 
-def measure(report: Report) -> None:
-    """Runs all pairs in a lab of their own."""
-    image = Path(os.environ.get("VSCAF_IMAGE", "build/image/current"))
-    with PrivateLibvirt(logs=report.logs, cache=Path("build/lab/cache")) as lab:
-        report.machine["guests"] = accelerator.domain_type(image, lab.cache)
-        demo = Demo(lab, image, report)
-        for program in QUICK_PROGRAMS if report.given.quick else PROGRAMS:
-            demo.pair(program, QUICK_ALONE_S if report.given.quick else ALONE_S)
+def run(given: argparse.Namespace, console: Console) -> int:
+    """The demo; its exit status. Raises VscafError if it cannot run."""
+    started_s = time.monotonic()
+    programs = QUICK_PROGRAMS if given.quick else PROGRAMS
+    seconds = QUICK_SECONDS if given.quick else SECONDS
+    options = RunOptions(
+        arrangements=given.arrangements,
+        rounds=given.rounds,
+        seconds=seconds,
+        delay_s=DELAYED * seconds,
+        quick=given.quick,
+        place=PlaceOptions(no_vm=given.no_vm),
+        image=Path(os.environ.get("VSCAF_IMAGE", "build/image/current")),
+        output=given.output,
+        restart=True,
+    )
+    here = machine()  # before the guests are a load
+    design = together([f"{program}+{program}" for program in programs], 2, no_vm=given.no_vm)
+    figures = measure(design, Sources(shipped=programs), options, console)
+    report = {
+        "machine": {**here, "guests": load_context(given.output).place},
+        "quick": given.quick,
+        "rounds": given.rounds,
+        "pairs": pair_reports(figures.groups, read_samples(given.output / "samples.jsonl"), no_vm=given.no_vm),
+    }
+    path = given.output / "report.json"
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print_report(figures, given.output, console)
+    verdicts = judge(figures)
+    for found, text in verdicts:
+        console.print(f"[{COLOURS[found]}]{found:6}[/] {text}", highlight=False)
+    if any(found is Verdict.DISTURBED for found, _ in verdicts):
+        console.print("The host was busy with something else in every try: run the demo again when the host is idle.")
+    minutes = (time.monotonic() - started_s) / 60
+    console.print(f"{minutes:.1f} minutes; {path}, pictures and logs in the same directory", highlight=False)
+    return 1 if any(found is Verdict.MISSED for found, _ in verdicts) else 0
+
+
+def read_command(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line. If it is wrong, prints the error and exits with 2."""
+
+    def some_of(text: str) -> tuple[str, ...]:
+        named = tuple(text.split(","))
+        if unknown := sorted(set(named) - set(ARRANGEMENTS)):
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: choose among {', '.join(ARRANGEMENTS)}")
+        return named
+
+    def at_least_one(text: str) -> int:
+        if int(text) < 1:
+            raise argparse.ArgumentTypeError(f"{text}: give at least one round")
+        return int(text)
+
+    parser = argparse.ArgumentParser(prog="demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="directory for report, pictures, logs")
+    parser.add_argument("--rounds", type=at_least_one, default=2, help="rounds; medians are reported (default: 2)")
+    parser.add_argument("--quick", action="store_true", help="little work, one round: a preview, not a measurement")
+    parser.add_argument("--no-vm", action="store_true", help="no guests: plain programs on this machine")
+    parser.add_argument(
+        "--arrangements", type=some_of, default=ARRANGEMENTS, help="which arrangements, separated by commas"
+    )
+    given = parser.parse_args(arguments)
+    if given.quick:
+        given.rounds = 1
+    return given
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit status is run_demo's."""
-    return run_demo(read_command("make demo", __doc__.splitlines()[0], "build/demo", arguments), TEXTS, measure)
+    """The command. Exit status: 0 no bar missed (bars with disturbed figures are not judged), 1 a bar missed or a
+    verification failed, 2 the demo could not run."""
+    given = read_command(arguments)
+    console = Console(width=shutil.get_terminal_size((120, 40)).columns)
+    try:
+        return run(given, console)
+    except (VscafError, TimeoutError) as error:
+        console.print(f"demo: {error}; the logs are in {given.output / 'logs'}", highlight=False, markup=False)
+        return 2
 
 
 if __name__ == "__main__":

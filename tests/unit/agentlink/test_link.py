@@ -80,6 +80,7 @@ def test_hello_report_allocate_ack(tmp_path: Path) -> None:
         async with linked(tmp_path / "s", answering) as link:
             await until(lambda: link.report is not None)
             assert link.connected and link.online == (0, 1)
+            assert link.agent_version == HELLO["agent"]
             assert link.send(allocate(1, 1))
             await until(lambda: link.acknowledged == 1)
             assert link.online == (0,)

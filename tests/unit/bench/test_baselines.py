@@ -84,3 +84,9 @@ def test_the_commands_are_those_that_an_operator_types():
     assert setting("quota", [2, 3], 2, (1, 1), 0).commands("a", (0, 1)) == [
         "virsh schedinfo a --set vcpu_period=100000 --set vcpu_quota=50000"
     ]
+
+
+@given(static_cases())
+def test_a_member_that_does_not_compute_floats(case):
+    pool, split, vcpus = case
+    assert setting("static", pool, vcpus, split, len(split)) == setting("unmanaged", pool, vcpus, (), 0)

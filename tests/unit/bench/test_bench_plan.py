@@ -14,7 +14,7 @@ SPLITS = [(1, 1), (2, 0)]
 
 
 def a_round(number, groups=None, arrangements=ARRANGEMENTS, allocations=((1, 1),)):
-    return round_of_runs(number, groups or all_groups(WORKLOADS, 2), arrangements, allocations)
+    return round_of_runs(number, groups or all_groups(WORKLOADS, 2), arrangements, lambda members: allocations)
 
 
 def test_all_pairs_are_each_pair_once_and_each_with_itself():
@@ -66,6 +66,13 @@ def test_static_is_run_with_each_split_and_the_others_once():
     assert by_arrangement == {"unmanaged": 1, "static": 2, "max-speedup": 1}
     assert {run.allocations for run in runs if run.arrangement == "static"} == set(SPLITS)
     assert {run.allocations for run in runs if run.arrangement != "static"} == {()}
+
+
+def test_groups_of_any_size_have_the_splits_of_their_size():
+    groups = [("cg.W",), ("cg.W", "cg.W"), ("cg.W", "cg.W", "cg.W")]
+    runs = round_of_runs(1, groups, ("static",), lambda members: splits(3, members))
+    static = Counter((len(run.workloads), run.allocations) for run in runs if run.arrangement == "static")
+    assert static == {(1, (3,)): 1, (2, (1, 2)): 1, (2, (2, 1)): 1, (3, (1, 1, 1)): 1}
 
 
 @given(st.integers(0, 50))

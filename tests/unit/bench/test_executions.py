@@ -24,8 +24,8 @@ def place(tmp_path):
         yield found
 
 
-def member(name, command, npb=False, delay_s=0.0):
-    return Member(name, Workload(f"{name}'s", command, npb=npb), command, {}, delay_s)
+def member(name, command, npb=False, start_s=0.0):
+    return Member(name, Workload(f"{name}'s", command, npb=npb), command, {}, start_s)
 
 
 def lines(place, name):
@@ -81,7 +81,7 @@ def test_a_program_that_cannot_be_run_ends_all(place):
 
 def test_a_program_that_cannot_be_run_at_once_ends_all(place):
     with pytest.raises(PlaceError, match=r"first.*cannot be run there"):
-        execute(place, [member("first", "./no-such-program"), member("second", "true", delay_s=0.05)], 0.0)
+        execute(place, [member("first", "./no-such-program"), member("second", "true", start_s=0.05)], 0.0)
 
 
 def test_a_program_that_hangs_is_ended_and_said(place, monkeypatch):
@@ -144,3 +144,12 @@ def test_an_interruption_ends_all(place, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         execute(place, [member("first", "echo $$ > new && mv new hangs; exec sleep 1000")], 0.0)
     ends(place.files / "hangs")
+
+
+def test_without_seconds_each_runs_once_and_nobody_goes_on(place):
+    """The first would run again if it had to wait for the second."""
+    first = member("first", "echo x >> count")
+    second = member("second", "until [ -s count ]; do sleep 0.01; done")
+    done = execute(place, [first, second], None)
+    assert [len(one) for one in done] == [1, 1]
+    assert lines(place, "count") == 1

@@ -12,16 +12,15 @@ from made_samples import alone, run
 from vscaf.bench.figures import (
     ArrangementFigures,
     Comparison,
-    Figure,
     Figures,
     Verdict,
     _geometric,
     figures,
-    median_interval,
     verdict,
 )
+from vscaf.bench.intervals import Figure, median_interval
 from vscaf.bench.places.place import BASELINES
-from vscaf.bench.samples import Sample
+from vscaf.bench.samples import Execution, ProgramSample, RunKey, Sample
 
 PAIR = ("cg.W", "lu.W")
 KINDS = ("unmanaged", "static", "max-speedup")
@@ -292,3 +291,28 @@ def test_a_reference_from_disturbed_runs_gives_no_ratio() -> None:
     together = [run(1, PAIR, name, (0.5, 0.5)) for name in ("unmanaged", "max-speedup")]
     (group,) = figures([*alone_runs, *together], BASELINES).groups
     assert all(one.only_disturbed and not one.ratios for one in group.arrangements)
+
+
+def once(number: int, arrangement: str, seconds: float) -> Sample:
+    """Both programs of PAIR are executed once; the last ends after *seconds*."""
+    programs = tuple(
+        ProgramSample(name, member, (Execution(0.0, end_s, True),))
+        for name, member, end_s in zip(PAIR, ("first", "second"), (seconds, seconds / 2), strict=True)
+    )
+    return Sample(RunKey(number, PAIR, arrangement), 1, "", (0.0, seconds), programs, once=True)
+
+
+@given(st.floats(1, 100), st.floats(1, 100))
+def test_of_programs_executed_once_the_ratio_is_that_of_the_times_until_all_have_ended(
+    unmanaged_s: float, managed_s: float
+) -> None:
+    references = [sample for name in PAIR for sample in alone(1, name, 1.0, 1.5)]
+    found = figures([*references, once(1, "unmanaged", unmanaged_s), once(1, "max-speedup", managed_s)], BASELINES)
+    one = of(found, "max-speedup")
+    assert one.ended_s is not None and one.ended_s.value == pytest.approx(managed_s)
+    assert one.ratios["unmanaged"].value == pytest.approx(unmanaged_s / managed_s)
+
+
+def test_programs_that_run_again_and_again_have_no_time_until_all_have_ended() -> None:
+    samples = [*alone(1, "cg.W", 1.0), *alone(1, "lu.W", 1.0), run(1, PAIR, "unmanaged", (0.5, 0.5))]
+    assert of(figures(samples, BASELINES), "unmanaged").ended_s is None

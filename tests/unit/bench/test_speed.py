@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_samples import SECONDS, alone, executions, run
 from vscaf.bench.samples import Execution
-from vscaf.bench.speed import alone_rate, rate, speedups, window, work_between
+from vscaf.bench.speed import alone_rate, rate, span, speedups, window, work_between
 
 TIMES = st.floats(0, 100)
 LENGTHS = st.floats(0.01, 20)
@@ -96,3 +96,9 @@ def test_the_rate_alone_is_the_median_of_the_same_workload_and_threads() -> None
     assert alone_rate(samples, "cg.W", 0, steady=True) == pytest.approx(1.5)
     with pytest.raises(ValueError, match=r"mg.W was not measured alone on 1 threads"):
         alone_rate(samples, "mg.W", 1, steady=True)
+
+
+def test_the_span_is_from_the_first_start_to_the_last_end() -> None:
+    first = [Execution(1, 4, True), Execution(4, 9, True)]
+    assert span([first, [Execution(2, 7, True)]]) == (1, 9)
+    assert span([first, [Execution(9, 12, True)]]) == (1, 12)

@@ -38,6 +38,7 @@ class Agent:
         self.bad_lines = 0
         self.connected = True
         self.condition = "connected"
+        self.agent_version: str | None = "vscaf-agent 0.1.0"
         self.fault: Exception | None = None
         self.silent_s = 0.0
         self.quiet = False

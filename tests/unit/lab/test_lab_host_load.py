@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from vscaf.bench.observe.host_load import ATTEMPTS, HostLoad, HostLoadMeter, Reading, attempts, host_load
+from vscaf.bench.observe.host_load import HostLoad, HostLoadMeter, Reading, host_load
 
 WINDOW = (10.0, 40.0)
 
@@ -84,26 +84,6 @@ def test_accounting_that_lags_is_no_foreign_time_below_zero():
 def test_one_reading_is_no_load():
     with pytest.raises(ValueError, match="not read twice"):
         host_load(readings()[:1], WINDOW)
-
-
-def loads(*lost_s):
-    return [HostLoad(10.0, each, each) for each in lost_s]
-
-
-@pytest.mark.parametrize(
-    ("lost_s", "counts", "tries"),
-    [
-        ((0.0, 9.0), 0, 1),
-        ((9.0, 0.0, 9.0), 1, 2),
-        ((9.0, 5.0, 0.1, 0.0), 2, 3),
-        ((9.0, 5.0, 7.0, 0.0), 1, ATTEMPTS),  # all are disturbed: the one that lost least counts
-    ],
-)
-def test_what_was_disturbed_is_repeated_twice_at_most(lost_s, counts, tries):
-    rest = iter(loads(*lost_s))
-    counted, every = attempts(lambda: next(rest), lambda one: one)
-    assert counted == loads(*lost_s)[counts]
-    assert len(every) == tries
 
 
 SPIN = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"

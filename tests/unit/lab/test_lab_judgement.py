@@ -1,8 +1,7 @@
-"""The pure functions by which the guest tests and the demo judge samples and marks, with made-up ones."""
+"""The pure functions by which the guest tests judge samples, with made-up ones."""
 
 import pytest
-from vscaf.bench.observe.measure import Run, done_at, overlap, parse_marks
-from vscaf.bench.observe.pace import Paces, full_pace, steady_seconds
+from vscaf.bench.observe.pace import Paces, steady_seconds
 from vscaf.bench.observe.sampler import Sample
 from vscaf.bench.observe.timeline import track
 from vscaf_lab.separation import Overlap, cpu_seconds, least_turns, overlaps, partition_changes
@@ -98,15 +97,6 @@ def test_changes_and_time_are_counted():
     assert cpu_seconds(made) == {("a", 0): pytest.approx(0.4), ("b", 0): pytest.approx(0.4)}
 
 
-def test_marks_give_progress_on_the_hosts_clock():
-    marks = parse_marks("0.0 110.0\n0.5 114.0\n1.0 120.0\n", 100.0)
-    assert [done_at(marks, at_s) for at_s in (5.0, 10.0, 12.0, 17.0, 99.0)] == [0.0, 0.0, 0.25, 0.75, 1.0]
-    run = Run(marks, alone_one_thread_s=20.0)
-    assert (run.seconds, run.speedup, run.work_between(12.0, 17.0)) == (10.0, 2.0, 0.5)
-    assert overlap([run, Run([(0.0, 18.0), (1.0, 30.0)], 1.0)]) == (18.0, 20.0)
-    assert overlap([run, Run([(0.0, 21.0), (1.0, 30.0)], 1.0)]) is None
-
-
 def test_a_second_at_half_pace_is_half_a_steady_second():
     where = track(samples(*[APART] * 101), 0.1)
     paces = Paces(
@@ -115,6 +105,5 @@ def test_a_second_at_half_pace_is_half_a_steady_second():
             1: [(n * 0.02, 60_000.0) for n in range(500)],
         }
     )
-    assert full_pace([paces]) == 60_000.0
     assert steady_seconds("a", where, paces, 60_000.0, (2.0, 8.0)) == pytest.approx(3.0 + 1.5, abs=0.06)
     assert steady_seconds("b", where, paces, 60_000.0, (2.0, 8.0)) == pytest.approx(6.0, abs=0.06)

@@ -11,7 +11,7 @@ from typing import Any
 from vscaf.bench.accept.context import Context, Part
 from vscaf.bench.accept.host import Host
 from vscaf.bench.accept.part import Outcome, Verdict
-from vscaf.bench.figures import Figure, figure
+from vscaf.bench.intervals import Figure, figure
 from vscaf.bench.places.domains import DomainsPlace, Managed
 from vscaf.bench.places.lab import LabMember, image_with
 from vscaf.bench.places.place import Arranged
@@ -191,14 +191,14 @@ def run(context: Context) -> Verdict:
         ]
         place = NotingPlace(context, lab, guests, pool)
         sessions = {
-            seconds: Session(place, workloads, samples, Timing(seconds, 0.0), context.print_line)
+            seconds: Session(place, workloads, samples, Timing(seconds, (0.0, 0.0)), context.print_line)
             for seconds in (SECONDS, POLICY_SECONDS)
         }
         by_hand = core_splits(len(cores), context.host.threads)
         plan = [
             key
             for number in range(1, ROUNDS + 1)
-            for key in round_of_runs(number, [programs], ["static", POLICY], by_hand)
+            for key in round_of_runs(number, [programs], ["static", POLICY], lambda _: by_hand)
         ]
         for key in plan:
             seconds = POLICY_SECONDS if key.arrangement == POLICY else SECONDS

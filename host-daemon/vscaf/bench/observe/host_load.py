@@ -20,11 +20,11 @@ import bisect
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from vscaf.lab.processes import tree, tree_threads
 
@@ -32,8 +32,6 @@ INTERVAL_S = 0.25
 # Part of the wanted CPU time. A smaller loss does not make a run miss a bar that it meets by 5% on an idle host.
 MOST_LOST = 0.03
 ATTEMPTS = 3  # a disturbed run is repeated twice
-
-T = TypeVar("T")
 
 
 class Reading(NamedTuple):
@@ -83,17 +81,6 @@ def _at(readings: Sequence[Reading], at_s: float) -> Reading:
     low, high = readings[after - 1], readings[after]
     part = min(1.0, max(0.0, (at_s - low.at_s) / (high.at_s - low.at_s)))
     return Reading(*(one + (other - one) * part for one, other in zip(low, high, strict=True)))
-
-
-def attempts(once: Callable[[], T], load: Callable[[T], HostLoad]) -> tuple[T, list[T]]:
-    """Repeats a run until it is not disturbed, at most ATTEMPTS times in total.
-
-    Returns the run that counts and all runs. The first undisturbed run counts, else the one that lost least.
-    """
-    done: list[T] = []
-    while len(done) < ATTEMPTS and (not done or load(done[-1]).disturbed):
-        done.append(once())
-    return min(done, key=lambda one: load(one).lost), done
 
 
 class HostLoadMeter:

@@ -12,7 +12,7 @@ import signal
 import statistics
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,12 +28,6 @@ class Paces:
     """Nanoseconds of the fixed work by pCPU: (CLOCK_MONOTONIC seconds, nanoseconds), in order of time."""
 
     by_pcpu: Mapping[int, Sequence[tuple[float, float]]]
-
-
-def full_pace(paces: Iterable[Paces]) -> float:
-    """Nanoseconds of the fixed work at full pace over several runs: its fifth percentile."""
-    every = sorted(taken for one in paces for rows in one.by_pcpu.values() for _, taken in rows)
-    return every[len(every) // 20]
 
 
 def steady_seconds(domain: str, where: Track, paces: Paces, full_ns: float, window: tuple[float, float]) -> float:

@@ -42,11 +42,14 @@ def setting(
 ) -> Setting | None:
     """The setting of a member, by its number, under a baseline; None if the arrangement is a policy of vscaf.
 
-    allocations: CPUs of each member under `static`. The members' partitions are consecutive parts of the pool.
+    allocations: CPUs of each member that computes, under `static`. Their partitions are consecutive parts of the pool.
+    Members without an allocation do not compute, so they are left to float.
     """
     everywhere = frozenset(pool)
     floating = (everywhere,) * vcpus
     match arrangement:
+        case "static" if member >= len(allocations):
+            return Setting(floating, vcpus, None, everywhere)
         case "unmanaged":
             return Setting(floating, vcpus, None, everywhere)
         case "pinned":

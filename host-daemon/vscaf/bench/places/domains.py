@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import libvirt
 
+from vscaf.agentlink.link import CONNECTED, NO_CHANNEL
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
 from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, Started, WithoutDaemon
@@ -22,6 +23,7 @@ from vscaf.lab.daemon import DaemonProcess, Site
 from vscaf.policy.loading import loaded_policy
 
 SETTING_DEADLINE_S = 120.0
+AGENTS_DEADLINE_S = 120.0
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 QUOTA = ("vcpu_period", "vcpu_quota")
 
@@ -49,8 +51,7 @@ class Member(Protocol):
         """Starts a shell command in the guest. Raises PlaceError if the guest is gone."""
 
     def use_agent(self, running: bool) -> None:
-        """Whether the guest has an agent from now on. An agent without a host would put CPUs online that were put
-        offline by hand. Raises PlaceError."""
+        """Stops the guest's agent, if it has one, or lets it run again. Raises PlaceError."""
 
     def clock_ahead_s(self) -> float | None:
         """How far the guest's clock is ahead of the host's; None if that is not known."""
@@ -114,7 +115,8 @@ class DomainsPlace:
         if len(wanted) == len(settings):
             try:
                 for guest, one in zip(self._guests, wanted, strict=True):
-                    guest.use_agent(False)
+                    # An agent without a host puts CPUs online that were put offline by hand.
+                    guest.use_agent(one.online == len(one.pins))
                     apply(guest, one)
                 yield WithoutDaemon()
             finally:
@@ -132,6 +134,7 @@ class DomainsPlace:
             name=f"{arrangement}-{self._daemons}",
         )
         with daemon:
+            wait_for_agents(daemon, self.members)
             yield Managed(daemon)
             status = daemon.stop()  # after an error `with` does it, so that its status does not hide the error
             if status != 0:
@@ -163,6 +166,24 @@ class DomainsPlace:
 
     def watch(self, helpers: Sequence[int]) -> Watch:
         return Watch(self._pool, {guest.name: guest.qemu_pid for guest in self._guests}, [*self._helpers, *helpers])
+
+
+def wait_for_agents(daemon: DaemonProcess, names: Sequence[str], deadline_s: float = AGENTS_DEADLINE_S) -> None:
+    """Waits until the daemon is connected to the agents of these domains. In daily use it is, long before a program
+    starts, so a bench does not measure it. A domain without an agent's channel is not waited for. Raises PlaceError."""
+    agents: dict[str, str] = {}
+
+    def connected(domains: dict[str, dict[str, Any]]) -> bool:
+        agents.update({name: domains[name]["agent"] or "it does not run" for name in names if name in domains})
+        return all(agents.get(name) in {CONNECTED, NO_CHANNEL} for name in names)
+
+    try:
+        daemon.wait(connected, deadline_s)
+    except TimeoutError:
+        found = ", ".join(f"{name}: {agents.get(name, 'unknown to the daemon')}" for name in names)
+        raise PlaceError(
+            f"the daemon is not connected to the guests' agents ({found}): start vscaf-agent there; see {daemon.log}"
+        ) from None
 
 
 def check_policies(arrangements: Sequence[str]) -> None:

@@ -51,11 +51,13 @@ INSTALL_AGENT = (
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a domain was like before the bench. pins: CPU lists by vCPU. online: CPU list in the guest."""
+    """What a domain was like before the bench. pins: CPU lists by vCPU. online: CPU list in the guest. agent_service:
+    whether its agent ran as a service of systemd."""
 
     pins: dict[int, str]
     quota: dict[str, int] | None
     online: str
+    agent_service: bool = False
 
 
 class FoundFile(msgspec.Struct, frozen=True):
@@ -87,6 +89,7 @@ class RunningGuest:
     directory: str = ""
     vcpus: Sequence[int] = ()
     cpus: Sequence[int] = ()
+    agent_service: bool = False
 
     def __post_init__(self) -> None:
         self.name: str = self.domain.name()
@@ -107,7 +110,10 @@ class RunningGuest:
         return self.channel.start(command)
 
     def use_agent(self, running: bool) -> None:
-        """Leaves the user's agent as it is."""
+        if self.agent_service:
+            done = run(self, f"systemctl {'start' if running else 'stop'} vscaf-agent")
+            if done.status != 0:
+                raise PlaceError(f"guest {self.name}: its agent could not be switched: {done.output[-300:]}")
 
     def clock_ahead_s(self) -> float | None:
         return None  # a guest agent tells the time of day alone
@@ -212,7 +218,9 @@ def read_found(guest: RunningGuest) -> Found:
         online = frozenset()
     if not online:
         raise PlaceError(f"guest {guest.name}: it does not tell its CPUs: {done.output[-300:]}")
-    return Found({vcpu: format_cpu_list(cpus) for vcpu, cpus in pins.items()}, quota(guest), format_cpu_list(online))
+    service = run(guest, "systemctl --quiet is-active vscaf-agent").status == 0
+    by_vcpu = {vcpu: format_cpu_list(cpus) for vcpu, cpus in pins.items()}
+    return Found(by_vcpu, quota(guest), format_cpu_list(online), service)
 
 
 def put_back(guest: RunningGuest, found: Found) -> None:
@@ -221,6 +229,7 @@ def put_back(guest: RunningGuest, found: Found) -> None:
     steps: list[Callable[[], None]] = [
         lambda: pin(guest, {vcpu: parse_cpu_list(cpus) for vcpu, cpus in found.pins.items()}),
         lambda: switch(guest, parse_cpu_list(found.online)),
+        lambda: guest.use_agent(True),
     ]
     if found.quota is not None:
         wanted = found.quota
@@ -245,6 +254,15 @@ def check_agent(guest: Member) -> None:
         )
     if run(guest, "vscaf-agent --status --json").status != 0:
         raise PlaceError(f"guest {guest.name}: its vscaf agent does not run: systemctl enable --now vscaf-agent")
+
+
+def refuse_static_beside_an_agent(guest: RunningGuest) -> None:
+    """Raises PlaceError if an agent that the bench cannot stop would put CPUs online that the bench puts offline."""
+    if not guest.agent_service and run(guest, "vscaf-agent --status --json").status == 0:
+        raise PlaceError(
+            f"guest {guest.name}: its vscaf agent would put CPUs online that static puts offline, and it is no service "
+            "that the bench can stop (systemctl): stop it yourself, or leave static out of --arrangements"
+        )
 
 
 def bring_files(guest: RunningGuest, workloads: Sequence[Workload], programs: Path) -> None:
@@ -311,6 +329,9 @@ def existing_place(
             for guest in guests:
                 check_agent(guest)
         stack.enter_context(_as_found_at_the_end(guests, output / "found.json"))
+        if "static" in arrangements:
+            for guest in guests:
+                refuse_static_beside_an_agent(guest)
         # A socket's path is short, so the directory is not in *output*.
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vscaf-bench-")))
         logs = output.resolve() / "logs"
@@ -358,6 +379,7 @@ def _as_found_at_the_end(guests: Sequence[RunningGuest], path: Path) -> Iterator
     for guest in guests:
         guest.vcpus = sorted(found[guest.key].pins)
         guest.cpus = sorted(parse_cpu_list(found[guest.key].online))
+        guest.agent_service = found[guest.key].agent_service
     path.parent.mkdir(parents=True, exist_ok=True)
     _write_found(path, {**earlier, **found})
     try:

@@ -90,8 +90,8 @@ class Place(Protocol):
     def arrange(self, arrangement: str, allocations: Sequence[int]) -> AbstractContextManager[Arranged]:
         """Arranges the members until the end of the context. Then everything is put back.
 
-        allocations: CPUs of each member under `static`, in order. Raises PlaceError if this place does not know the
-        arrangement; the message says why.
+        allocations: CPUs of each member that computes, in order: `static` sets them. Raises PlaceError if this place
+        does not know the arrangement; the message says why.
         """
 
     def commands(self, arrangement: str, allocations: Sequence[int]) -> list[str]:

@@ -18,6 +18,7 @@ from vscaf.bench.report.context import ReportContext, load_context
 from vscaf.bench.report.page import Drawn, page
 from vscaf.bench.report.recommendation import Recommendation, recommend
 from vscaf.bench.report.table import numbers, terminal_report
+from vscaf.bench.report.timelines import TIMELINES, Timeline, Timelines
 from vscaf.bench.samples import Sample, counted, read_samples
 from vscaf.bench.speed import work_between
 
@@ -41,7 +42,7 @@ def write_report(output: Path, samples: Sequence[Sample], figures: Figures, cont
     (output / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
     _write_csv(output / "samples.csv", sample_rows(samples))
     _write_csv(output / "table.csv", numbers(figures))
-    drawn = _draw(output / "pictures", figures, context.cpus)
+    drawn = _draw(output / "pictures", figures, context.cpus, Timelines(output / TIMELINES).read())
     html = page(figures, recommendation, context, samples, drawn)
     (output / "report.html").write_text(html, encoding="utf-8")
 
@@ -102,19 +103,20 @@ def _write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
             writer.writerows(rows)
 
 
-def _draw(directory: Path, figures: Figures, cpus: int) -> list[Drawn] | None:
+def _draw(directory: Path, figures: Figures, cpus: int, timelines: Sequence[Timeline]) -> list[Drawn] | None:
     """Draws all pictures into *directory*; None if matplotlib is missing."""
     try:
         import matplotlib  # noqa: PLC0415  (optional, and slow to import)
 
         from vscaf.bench.report.pictures import pictures  # noqa: PLC0415
+        from vscaf.bench.report.timeline_pictures import timeline_pictures  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "matplotlib":
             raise
         return None
     directory.mkdir(exist_ok=True)
     out = []
-    for one in pictures(figures, cpus):
+    for one in [*pictures(figures, cpus), *timeline_pictures(timelines)]:
         # Text stays text, so that a reader can search it. The same figures give the same file.
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": one.name}):
             svg = io.StringIO()

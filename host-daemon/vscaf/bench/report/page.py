@@ -12,10 +12,13 @@ from vscaf.bench.report.context import ReportContext
 from vscaf.bench.report.recommendation import Recommendation
 from vscaf.bench.report.table import (
     ALONE_COLUMNS,
+    BARRIER_COLUMNS,
+    BARRIERS,
     LEFT,
     SUMMARY_COLUMNS,
     Cell,
     alone_rows,
+    barrier_rows,
     baselines_of,
     columns,
     rows,
@@ -118,6 +121,11 @@ def _tables(figures: Figures) -> str:
         )
         + _table("pairs", "Each pair in each arrangement.", columns(figures, baselines), rows(figures, baselines))
         + _table("alone", "Each program alone.", ALONE_COLUMNS, alone_rows(figures))
+        + (
+            _table("barriers", f"{BARRIERS}.", BARRIER_COLUMNS, barrier_rows(figures.barriers))
+            if figures.barriers
+            else ""
+        )
     )
 
 
@@ -159,7 +167,7 @@ def _pictures(pictures: Sequence[Drawn] | None) -> str:
     else:
         out.append(
             "<p>After Figures 7.1 to 7.7 of the thesis: T. Creech, <cite>Efficient Multiprogramming for Multicores with"
-            " SCAF</cite>, University of Maryland, 2015.</p>\n"
+            " SCAF</cite>, University of Maryland, 2015. The last pictures show where the programs computed.</p>\n"
         )
         for one in pictures:
             svg = one.svg.replace("<svg", f'<svg role="img" aria-label="{escape(one.title)}"', 1)

@@ -1,4 +1,4 @@
-"""The pictures of a bench, after Creech 2015, Figures 7.1 to 7.7. Only this module needs matplotlib."""
+"""The pictures of a bench, after Creech 2015, Figures 7.1 to 7.7. They need matplotlib."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from vscaf.bench.figures import EVEN, ArrangementFigures, Figure, Figures, GroupFigures
+from vscaf.bench.figures import EVEN, ArrangementFigures, Figures, GroupFigures
+from vscaf.bench.intervals import Figure
 from vscaf.bench.places.place import BASELINES
 from vscaf.bench.report.recommendation import name_of
 from vscaf.bench.report.table import arrangement_order, baselines_of

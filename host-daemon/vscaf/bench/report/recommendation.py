@@ -7,7 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
-from vscaf.bench.figures import ArrangementFigures, Comparison, Figure, Figures
+from vscaf.bench.figures import ArrangementFigures, Comparison, Figures
+from vscaf.bench.intervals import Figure
 from vscaf.bench.places.place import BASELINES
 
 Group = tuple[str, ...]

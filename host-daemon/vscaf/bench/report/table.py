@@ -10,7 +10,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from vscaf.bench.figures import ArrangementFigures, Comparison, Figure, Figures, GroupFigures, Verdict, verdict
+from vscaf.bench.barriers import BarrierFigures
+from vscaf.bench.figures import ArrangementFigures, Comparison, Figures, GroupFigures, Verdict, verdict
+from vscaf.bench.intervals import Figure
 from vscaf.bench.places.place import BASELINES
 from vscaf.bench.report.recommendation import Recommendation, name_of
 from vscaf.terminal import printable
@@ -30,6 +32,7 @@ class Cell:
     mark: str = ""
 
 
+BARRIERS = "Wall-clock nanoseconds a barrier, in each of so many guests at once"
 WIDE = 110  # columns of a terminal
 SILENT = (Cell(""), Cell(SUCCESSFUL))
 
@@ -67,12 +70,18 @@ def columns(figures: Figures, baselines: Sequence[str]) -> list[str]:
     """The names of the table's columns, with ratios to these baselines."""
     programs = [f"program {number + 1}" for number in range(members_of(figures))]
     ratios = [f"to {name}" for name in baselines]
-    return ["pair", "arrangement", *programs, "sum", *ratios, "runs", "verification", "disturbed"]
+    ended = ["seconds"] if _ended(figures) else []
+    return ["pair", "arrangement", *programs, "sum", *ended, *ratios, "runs", "verification", "disturbed"]
+
+
+def _ended(figures: Figures) -> bool:
+    """Whether programs were executed once, so that the time until all have ended tells something."""
+    return any(one.ended_s is not None for group in figures.groups for one in group.arrangements)
 
 
 def rows(figures: Figures, baselines: Sequence[str]) -> list[list[Cell]]:
     """A row of cells for each group and arrangement, in the order of `columns`."""
-    members = members_of(figures)
+    members, ended = members_of(figures), _ended(figures)
     out = []
     for group in figures.groups:
         for one in ordered(group):
@@ -85,6 +94,7 @@ def rows(figures: Figures, baselines: Sequence[str]) -> list[list[Cell]]:
                     Cell(arrangement_name(one)),
                     *speedups,
                     _cell(one.total, mark),
+                    *([] if not ended else [Cell("") if one.ended_s is None else _cell(one.ended_s)]),
                     *(_ratio(one.ratios.get(name)) for name in baselines),
                     Cell(str(one.total.n)),
                     Cell(SUCCESSFUL) if one.verified else Cell("", mark=FAILED),
@@ -139,6 +149,24 @@ def alone_rows(figures: Figures) -> list[list[Cell]]:
     ]
 
 
+BARRIER_COLUMNS = ("program", "guests", "arrangement", "threads", "ns a barrier", "runs")
+
+
+def barrier_rows(figures: Sequence[BarrierFigures]) -> list[list[Cell]]:
+    """A row for each number of guests and arrangement of a barrier loop, in the order of BARRIER_COLUMNS."""
+    return [
+        [
+            Cell(one.workload),
+            Cell(str(one.guests)),
+            Cell(one.arrangement),
+            Cell(str(one.threads or "all CPUs")),
+            Cell(f"{one.ns.value:.0f}", f"{one.ns.low:.0f} to {one.ns.high:.0f}"),
+            Cell(str(one.ns.n)),
+        ]
+        for one in figures
+    ]
+
+
 def numbers(figures: Figures) -> list[dict[str, object]]:
     """The table as numbers: a mapping for each group and arrangement, all with the same keys in the same order."""
     members, baselines = members_of(figures), baselines_of(figures)
@@ -152,7 +180,7 @@ def numbers(figures: Figures) -> list[dict[str, object]]:
             }
             for number in range(members):
                 row |= _numbers(f"speedup_{number + 1}", one.speedups[number] if number < len(one.speedups) else None)
-            row |= _numbers("sum", one.total)
+            row |= _numbers("sum", one.total) | _numbers("ended_s", one.ended_s)
             for name in baselines:
                 ratio = one.ratios.get(name)
                 row |= _numbers(f"to_{name}", ratio)
@@ -184,6 +212,7 @@ def terminal_report(figures: Figures, recommendation: Recommendation, width: int
     return Group(
         _terminal_table(pairs, columns(figures, baselines), rows(figures, baselines), programs=width >= WIDE),
         _terminal_table(together, SUMMARY_COLUMNS, summary_rows(figures.comparisons)),
+        *([_terminal_table(BARRIERS, BARRIER_COLUMNS, barrier_rows(figures.barriers))] if figures.barriers else []),
         *(Text(printable(sentence)) for sentence in recommendation.sentences),
     )
 

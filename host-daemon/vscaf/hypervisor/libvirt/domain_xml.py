@@ -110,10 +110,17 @@ def _topology(root: ElementTree.Element) -> GuestTopology:
     return GuestTopology(max(1, int(shown.get("threads", 1)) if shown is not None else 1), tuple(cells))
 
 
-def _agent_socket(root: ElementTree.Element) -> str | None:
+def agent_channel(root: ElementTree.Element) -> ElementTree.Element | None:
+    """The <channel> of the agent in a domain's XML, live or inactive. None: there is none that the daemon can use."""
     for channel in root.iterfind("./devices/channel"):
         target, source = channel.find("target"), channel.find("source")
         if target is not None and target.get("name") == AGENT_PORT and channel.get("type") == "unix":
             # With mode="connect", the path belongs to another program's server.
-            return source.get("path") if source is not None and source.get("mode") != "connect" else None
+            return channel if source is None or source.get("mode") != "connect" else None
     return None
+
+
+def _agent_socket(root: ElementTree.Element) -> str | None:
+    channel = agent_channel(root)
+    source = channel.find("source") if channel is not None else None
+    return source.get("path") if source is not None else None

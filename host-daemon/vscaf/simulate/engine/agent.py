@@ -81,6 +81,7 @@ class GuestLink:
         self.fault: Exception | None = None
         self.acknowledged: int | None = None
         self.condition = CONNECTED
+        self.agent_version: str | None = None
         self._guest = guest
         self._on_news = on_news
         self._report: messages.Report | None = None

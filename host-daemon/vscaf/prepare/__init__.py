@@ -1,0 +1,1 @@
+"""`vscaf prepare`: makes a libvirt domain partitionable."""

@@ -1,0 +1,41 @@
+"""Which workloads compute together, and when they start."""
+
+import pytest
+from vscaf.bench.designs import STARTS_S, barriers, coming_going, together
+from vscaf.bench.workloads.gather import gather
+from vscaf.bench.workloads.options import Sources
+from vscaf.errors import UsageError
+
+TREES = ("uts-geometric.A", "uts-geometric.W", "uts-geometric.S")
+SIZES = dict(zip("LMS", TREES, strict=True))
+
+
+def workloads(*names):
+    return gather(Sources(shipped=names), None, print)
+
+
+def test_trees_come_and_go_as_in_the_study():
+    design = coming_going(SIZES, 0.5, no_vm=False)
+    large, medium, small = TREES
+    assert design.groups(workloads(*TREES)) == [
+        (large, medium),
+        (large, small, small, small),
+        (large, medium, medium, medium),
+        (large, large, large, large),
+    ]
+    assert design.starts_s == tuple(start_s / 2 for start_s in STARTS_S)
+    assert "static" not in design.arrangements
+    with pytest.raises(UsageError, match="no workload"):
+        design.groups(workloads(*TREES[:2]))
+
+
+def test_barriers_run_in_one_guest_then_in_two():
+    loop = workloads("barrier.S")
+    assert barriers("barrier.S", 3, no_vm=False).groups(loop) == [("barrier.S",) * count for count in (1, 2, 3)]
+    assert "static" in barriers("barrier.S", 2, no_vm=False).arrangements
+    assert "static" not in barriers("barrier.S", 3, no_vm=False).arrangements
+
+
+def test_a_chosen_group_has_the_size_of_the_command():
+    with pytest.raises(UsageError, match="give 2 workloads"):
+        together(("cg.W+cg.W+cg.W",), 2, no_vm=False).groups(workloads("cg.W"))
