@@ -117,13 +117,16 @@ def test_uninstall_ends_the_daemon_and_leaves_nothing(play: Play, tmp_path: Path
 
 def test_interrupts_and_kernel_options_when_asked(play: Play, tmp_path: Path) -> None:
     """Only in check mode, because they would change this machine."""
+    there = tmp_path / "system"
+    there.mkdir()
+    there.chmod(0o755)
     given = variables(
         tmp_path,
         vscaf_host_irq_cpus="0-1",
         vscaf_host_kernel_options=["nohz_full=2-7", "rcu_nocbs=2-7"],
-        vscaf_host_irq_unit=str(tmp_path / "irq.service"),
-        vscaf_host_irqbalance_unit=str(tmp_path / "irqbalance.conf"),
-        vscaf_host_grub_file=str(tmp_path / "grub.cfg"),
+        vscaf_host_irq_unit=str(there / "irq.service"),
+        vscaf_host_irqbalance_unit=str(there / "irqbalance.conf"),
+        vscaf_host_grub_file=str(there / "grub.cfg"),
     )
     checked = play(HOST, "--check", "--diff", variables=given)
     assert checked.status == 0, checked.output
@@ -131,4 +134,4 @@ def test_interrupts_and_kernel_options_when_asked(play: Play, tmp_path: Path) ->
     assert 'do echo 0-1 > "$$one"' in checked.output
     assert "+Environment=IRQBALANCE_BANNED_CPULIST=0,2" in checked.output
     assert '+GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz_full=2-7 rcu_nocbs=2-7"' in checked.output
-    assert not any((tmp_path / name).exists() for name in ("irq.service", "irqbalance.conf", "grub.cfg"))
+    assert list(there.iterdir()) == []
