@@ -27,8 +27,8 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
-    chaos check check-ansible check-ansible-roots ansible-venv demo demo-standalone bench bench-agent bench-daemon \
-    bench-libgomp bench-pairs bench-parking bench-policies bench-workloads clean
+    packages check-packages check-ansible check-ansible-roots ansible-venv chaos check demo demo-standalone \
+    bench bench-agent bench-daemon bench-libgomp bench-pairs bench-parking bench-policies bench-workloads clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -91,6 +91,13 @@ test-counters: setup venv ## test the metric ipc on emulated counters (Debian; n
 	@tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64
 	@$(STAGE) 'counters of an emulated aarch64' $(BIN)/python -m pytest -q tests/pmu $(ARGS)
 
+packages: ## build the Debian packages in build/packages (needs their build dependencies: docs/packages.md)
+	@$(STAGE) 'Debian packages' tests/packages/build $(BUILD)/packages
+
+check-packages: ## build, install, upgrade, run and purge the packages in fresh Debians 12 and 13 (root; not in check)
+	@$(STAGE) 'packages on Debian 12' $(ROOT) tests/in-fresh-root bookworm tests/packages/check
+	@$(STAGE) 'packages on Debian 13' $(ROOT) tests/in-fresh-root trixie tests/packages/check
+
 ansible-venv: setup
 	@tests/make-ansible-venv $(BUILD)/ansible-venv
 
@@ -107,7 +114,7 @@ check-ansible-roots: ansible-venv ## try roles in minimal Debian 12 and 13 (root
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'
 
-soak: image ## run for hours: fuzzing, thousands of random histories, chaos, systemd, counters, Debian 13 (root)
+soak: image ## run for hours: fuzzing, thousands of random histories, chaos, systemd, counters, Debian 13, packages (root)
 	@$(STAGE) 'an hour of fuzzing' $(MAKE) fuzz ARGS='--seconds 3600'
 	@$(STAGE) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
 	@$(STAGE) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
@@ -116,6 +123,7 @@ soak: image ## run for hours: fuzzing, thousands of random histories, chaos, sys
 	@$(STAGE) systemd $(MAKE) test-systemd
 	@$(STAGE) counters $(MAKE) test-counters
 	@$(STAGE) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
+	@$(STAGE) packages $(MAKE) check-packages
 
 demo: image ## let two guests share two CPUs: a table, build/demo/report.html and report.json
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)

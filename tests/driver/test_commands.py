@@ -1,6 +1,7 @@
 """Every command of an operator against a real daemon in its own process, on libvirt's test driver."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -152,6 +153,25 @@ def test_status_policies_and_events(site: Site) -> None:
     assert last.startswith(f"{len(lines)} ") and " policy static -> equipartition" in last
     log = (site.directory / "log").read_text(encoding="utf-8")
     assert f"event=policy number={len(lines)} from=static to=equipartition" in log
+
+
+def test_the_service_manager_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start, a reload, and a hand-over, which puts nothing back."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"{tmp_path}/notify")
+        manager.settimeout(HANG_S)
+        monkeypatch.setenv("NOTIFY_SOCKET", f"{tmp_path}/notify")
+        status = b"STATUS=pool 0,2, policy equipartition"
+        with a_site(tmp_path, CONFIG) as site:
+            assert manager.recv(256) == b"READY=1\n" + status
+            assert site.run("reload").exit_code == 0
+            assert manager.recv(256).startswith(b"RELOADING=1\nMONOTONIC_USEC=")
+            assert manager.recv(256) == b"READY=1\n" + status
+            site.process.send_signal(signal.SIGUSR1)
+            assert manager.recv(256) == b"STOPPING=1"
+            assert site.process.wait(HANG_S) == os.EX_TEMPFAIL
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert "nothing was put back" in log and "event=given-back" not in log
 
 
 def test_what_is_refused_changes_nothing_and_is_one_line(site: Site) -> None:

@@ -4,7 +4,6 @@ The domains of the test driver live in one process. The guard's own connection f
 tests read from the journal what the guard did.
 """
 
-import asyncio
 import json
 import os
 import signal
@@ -18,7 +17,6 @@ from pathlib import Path
 
 import pytest
 from vscaf.journal import FoundSettings, Journal, JournalEntry, host_boot_id, read_journal
-from vscaf.recovery.guard_keeper import feed_watchdog
 
 UUID = "3f10dbe8-4cbd-5e31-9b1f-af0cb9dda9cf"
 NODE = """<node>
@@ -239,19 +237,3 @@ def test_a_daemon_that_has_taken_over_is_left_to_it(tmp_path: Path) -> None:
         until(lambda: not alive(one.guard or 0))
         assert suspended(one.state)
         journal.close()
-
-
-def test_the_watchdog_hears_of_a_loop_that_turns(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(60)
-
-        async def work() -> list[bytes]:
-            environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "20000"}
-            feeding = asyncio.create_task(feed_watchdog(environment))
-            heard = [await asyncio.to_thread(manager.recv, 64) for _ in range(3)]
-            feeding.cancel()
-            return heard
-
-        assert asyncio.run(work()) == [b"WATCHDOG=1"] * 3
-    asyncio.run(feed_watchdog({}))  # without a service there is no watchdog: it ends at once

@@ -1,5 +1,7 @@
 """systemd accepts the daemon's unit file."""
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,3 +21,10 @@ def test_systemd_has_nothing_to_say_of_the_unit(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_hand_over_is_no_failure_and_starts_the_next_daemon() -> None:
+    settings = re.findall(r"^(\w+)=(.*)$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
+    assert ("Type", "notify") in settings and ("Restart", "on-failure") in settings
+    for name in ("SuccessExitStatus", "RestartForceExitStatus"):
+        assert (name, str(os.EX_TEMPFAIL)) in settings

@@ -14,6 +14,7 @@ import vscaf_policies
 
 import vscaf
 from vscaf import __version__
+from vscaf.bench.c_programs import workload_directory
 
 ABSENT = "not there"
 
@@ -56,7 +57,7 @@ def build_identity(image: Path, *, no_vm: bool) -> str:
     build = Path(os.environ.get("VSCAF_BUILD", "build/meson"))
     files = [path for package in packages for path in sorted(package.rglob("*.py"))]
     if no_vm:
-        files += sorted(build.glob("guest-*/*vscaf*")) + sorted((build / "images" / "npb").glob("*.[SWAB]"))
+        files += sorted(build.glob("guest-*/*vscaf*")) + sorted(workload_directory().glob("*.[SWAB]"))
     else:
         digest.update(image.resolve().name.encode())
     for path in files:

@@ -49,10 +49,11 @@ policy.add_command(check)
 def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     """Run the daemon in the foreground until SIGTERM or SIGINT. Then put everything back as it was found.
 
-    SIGHUP makes it read the configuration again, like `vscaf reload`.
+    SIGHUP makes it read the configuration again, like `vscaf reload`. SIGUSR1 ends it and puts nothing back: the next
+    daemon continues from there.
 
     Exit status: 0: everything was put back. 1: something could not be put back. 2: the configuration or libvirt is
-    not usable, and nothing was changed. 70: an unexpected error: please report it.
+    not usable, and nothing was changed. 70: an unexpected error: please report it. 75: it ended after SIGUSR1.
     """
     if help_config:
         click.echo(HELP, nl=False)

@@ -108,6 +108,7 @@ class Daemon:
         self._look_begun_s = self._look_ended_s = float("-inf")
         self._again_at_s = float("inf")
         self._stopping = False
+        self.handing_over = False
         self._started_s = clock.now_s()
         self._looking: asyncio.Task[None] | None = None
         self._reports_due = False
@@ -175,19 +176,27 @@ class Daemon:
             self._quiet = False
             self._news.set()
 
-    def stop(self) -> None:
-        """Ends run() after the look that is under way."""
+    def stop(self, *, hand_over: bool = False) -> None:
+        """Ends run() after the look that is under way.
+
+        hand_over: nothing is put back, because the next daemon continues from here. A stop without it always wins.
+        """
+        self.handing_over = hand_over and (self.handing_over or not self._stopping)
         self._stopping = True
         self._news.set()
 
     async def run(self) -> bool:
-        """Runs until stop(), then puts everything back. False: something could not be; the journal keeps it."""
+        """Runs until stop(), then puts everything back, unless it hands over.
+
+        False: something could not be put back; the journal keeps it.
+        """
         try:
             await self._until_stopped()
         finally:
             if self._looking is not None:
                 self._looking.cancel()
-        self.not_put_back = await self.registry.give_all_back()
+        if not self.handing_over:
+            self.not_put_back = await self.registry.give_all_back()
         self.ended.set()
         return not self.not_put_back
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 from pathlib import Path
 
@@ -18,12 +19,13 @@ from vscaf.control.server import ControlServer
 from vscaf.daemon.loop import Daemon
 from vscaf.daemon.operations import Operations
 from vscaf.daemon.reload import check_domains
+from vscaf.daemon.service_manager import STOPPING, feed_watchdog, notify, ready
 from vscaf.errors import VscafError
 from vscaf.events import EventLog, Kind
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.journal import Journal, host_boot_id, lock_hypervisor
 from vscaf.policy.loading import chosen_policy, ignored_weights
-from vscaf.recovery.guard_keeper import GuardKeeper, feed_watchdog
+from vscaf.recovery.guard_keeper import GuardKeeper
 from vscaf.values import DomainKey
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ log = logging.getLogger(__name__)
 async def serve(config: Config, config_file: Path) -> int:
     """Runs the daemon until SIGTERM or SIGINT. Returns the exit status: 0 if everything was put back, else 1.
 
+    SIGUSR1 ends it without putting anything back: the next daemon continues from there. Then the status is EX_TEMPFAIL.
     *config* was read from *config_file*, which a reload reads again. UsageError if the configuration, libvirt or a file
     cannot be used. Then nothing was changed.
     """
@@ -70,9 +73,7 @@ async def serve(config: Config, config_file: Path) -> int:
         guard.start()
         daemon = Daemon(config, host, cpus, journal, events)
         closing.push_async_callback(daemon.close)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, daemon.stop)
+        _obey_signals(daemon)
         inventory = daemon.inventory
         operations = Operations(daemon, config_file)
         text = MetricsText(operations.status, lambda: events.counts)
@@ -86,17 +87,31 @@ async def serve(config: Config, config_file: Path) -> int:
         )
         closing.push_async_callback(control.stop)
         # Like the other changes of an operator, and after those that are under way.
-        loop.add_signal_handler(signal.SIGHUP, lambda: inventory.background(_reload(control)))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: inventory.background(_reload(control)))
         await control.start()
         if metrics is not None:
             await metrics.start(text)
         events.record(Kind.STARTED, None, pool=config.pool, policy=config.policy.name, version=__version__)
         gc.collect()
         gc.freeze()  # these objects stay for the daemon's life: the collector need not visit them again
+        notify(*ready(f"pool {config.pool}, policy {config.policy.name}"))
         restored = await daemon.run()
+        if daemon.handing_over:
+            events.record(Kind.STOPPED, None, why="nothing was put back: the next daemon continues from here")
+            return os.EX_TEMPFAIL
         why = "everything is as it was found" if restored else "something could not be put back; the journal keeps it"
         events.record(Kind.STOPPED, None, why=why)
         return 0 if restored else 1
+
+
+def _obey_signals(daemon: Daemon) -> None:
+    def stop(hand_over: bool) -> None:
+        notify(STOPPING)
+        daemon.stop(hand_over=hand_over)
+
+    loop = asyncio.get_running_loop()
+    for number, hand_over in ((signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGUSR1, True)):
+        loop.add_signal_handler(number, stop, hand_over)
 
 
 async def _reload(control: ControlServer) -> None:

@@ -9,6 +9,7 @@ from vscaf.config import DEFAULT_CONFIG, PolicyConfig
 from vscaf.control.messages import ConfigChange
 from vscaf.daemon.loop import Daemon
 from vscaf.daemon.reload import reload
+from vscaf.daemon.service_manager import STOPPING, notify, ready, reloading
 from vscaf.daemon.status import status
 from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import UsageError, VscafError
@@ -50,7 +51,11 @@ class Operations:
 
     async def reload(self, allow: Callable[[str | None, str | None], None]) -> list[ConfigChange]:
         """As daemon.reload.reload."""
-        return await reload(self._daemon, self._config_file, allow)
+        notify(*reloading())
+        try:
+            return await reload(self._daemon, self._config_file, allow)
+        finally:
+            notify(*ready(f"pool {self._daemon.config.pool}, policy {self._daemon.policy_name}"))
 
     async def release(self, domain: str | None) -> list[str]:
         """Gives a domain (None: every one) back as it was found. It is not managed again before manage().
@@ -89,6 +94,7 @@ class Operations:
 
         VscafError if something could not be put back. The daemon still ends, and the journal keeps the settings.
         """
+        notify(STOPPING)
         self._daemon.stop()
         await self._daemon.ended.wait()
         if self._daemon.not_put_back:

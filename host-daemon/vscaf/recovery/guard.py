@@ -13,7 +13,8 @@ import sys
 import time
 
 TRIES, TRIES_GAP_S = 30, 1.0  # a failure of libvirt may have ended the daemon, so libvirt may need time
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT)  # SIGABRT: the service's watchdog
+# SIGUSR1: the daemon hands over. SIGABRT: the service's watchdog.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGABRT)
 
 
 def wait_for_end(pid: int) -> None:

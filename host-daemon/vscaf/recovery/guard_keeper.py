@@ -1,13 +1,10 @@
-"""The daemon's side of its guard and of its service's watchdog, which both act when the daemon fails."""
+"""The daemon's side of its guard, which acts when the daemon fails."""
 
 import asyncio
-import contextlib
 import logging
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +58,3 @@ class GuardKeeper:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             os.close(self._descriptor)
         self._descriptor, self._process = -1, None
-
-
-async def feed_watchdog(environment: Mapping[str, str] = os.environ) -> None:
-    """Tells systemd's watchdog, if the service has one, that the loop runs: twice in the allowed time."""
-    address, allowed_us = environment.get("NOTIFY_SOCKET"), environment.get("WATCHDOG_USEC")
-    if not address or not allowed_us:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as notify:
-        while True:
-            with contextlib.suppress(OSError):  # systemd may not read now; the next message is in time
-                notify.sendto(b"WATCHDOG=1", "\0" + address[1:] if address.startswith("@") else address)
-            await asyncio.sleep(int(allowed_us) / 2e6)

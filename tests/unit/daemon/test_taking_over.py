@@ -53,7 +53,7 @@ def configured(**domains: DomainConfig) -> Config:
 
 @asynccontextmanager
 async def running(
-    host: Host, directory: Path, *, killed: bool = False, **domains: DomainConfig
+    host: Host, directory: Path, *, killed: bool = False, hand_over: bool = False, **domains: DomainConfig
 ) -> AsyncIterator[Daemon]:
     journal = Journal(directory, "boot")
     daemon = Daemon(configured(**domains), host, CPUS, journal, links=lambda seen, on_news: None)
@@ -65,7 +65,7 @@ async def running(
         if killed:
             task.cancel()
         else:
-            daemon.stop()
+            daemon.stop(hand_over=hand_over)
         await asyncio.gather(task, return_exceptions=killed)
         await daemon.close()
         journal.close()
@@ -102,6 +102,35 @@ def test_a_domain_that_cannot_be_read_keeps_what_the_journal_says(tmp_path: Path
             host.unreadable.clear()
             await until(lambda: one.found is not None and one.state == "contained" and one.held == had)
         assert host.reach(a) == host.reach(b) == NUMBERS and not daemon.journal.entries
+
+    asyncio.run(work())
+
+
+def test_a_daemon_that_hands_over_leaves_the_partition_to_the_next(tmp_path: Path) -> None:
+    async def work() -> None:
+        host = Host()
+        a, b = host.busy("a"), host.busy("b")
+        two = {"a": DomainConfig(), "b": DomainConfig()}
+        async with running(host, tmp_path, hand_over=True, **two):
+            await until(lambda: len(host.reach(a)) == len(host.reach(b)) == 4)
+            had = host.reach(a), host.reach(b)
+        assert (host.reach(a), host.reach(b)) == had and not had[0] & had[1]
+        async with running(host, tmp_path, **two) as daemon:
+            await until(lambda: [one.state for one in daemon.managed.values()] == ["contained", "contained"])
+            assert (host.reach(a), host.reach(b)) == had
+        assert host.reach(a) == host.reach(b) == NUMBERS and not daemon.journal.entries
+
+    asyncio.run(work())
+
+
+def test_a_stop_after_a_hand_over_was_asked_for_puts_everything_back(tmp_path: Path) -> None:
+    async def work() -> None:
+        host = Host()
+        a = host.busy("a")
+        async with running(host, tmp_path, a=DomainConfig()) as daemon:
+            await until(lambda: host.reach(a) <= POOL)
+            daemon.stop(hand_over=True)
+        assert host.reach(a) == NUMBERS
 
     asyncio.run(work())
 

@@ -7,16 +7,15 @@ and time is counted in *steady seconds*: a second on a pCPU at half its pace is 
 
 from __future__ import annotations
 
-import os
 import signal
 import statistics
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 
+from vscaf.bench.c_programs import c_program_directory
 from vscaf.bench.observe.timeline import Track
 from vscaf.lab.errors import LabError
 
@@ -71,7 +70,7 @@ class PaceMeter:
         self.paces = Paces({})
 
     def __enter__(self) -> PaceMeter:
-        program = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "host-daemon" / "pace"
+        program = c_program_directory("host-daemon", ".") / "pace"
         if not program.exists():
             raise LabError(f"there is no {program}: build the C parts first (make programs)")
         for pcpu in self._pcpus:

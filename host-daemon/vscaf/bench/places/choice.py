@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.places.existing import existing_place, guest_agent_channel, pool_of, ssh_channel
 from vscaf.bench.places.lab import lab_place
 from vscaf.bench.places.no_vm import no_vm_place
@@ -75,7 +75,6 @@ def _existing(options: PlaceOptions, output: Path, count: int) -> Chosen:
         raise UsageError(f"--ssh {min(set(ssh) - set(names))}: that domain is not among those of --existing")
     pool = pool_of(options.uri, names, options.pool)
     channels: dict[str, Any] = {name: ssh_channel(ssh[name]) if name in ssh else guest_agent_channel for name in names}
-    programs = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "images" / "npb"
     return Chosen(
         len(pool),
         {"existing": names, "uri": options.uri, "pool": format_cpu_list(pool)},
@@ -85,7 +84,7 @@ def _existing(options: PlaceOptions, output: Path, count: int) -> Chosen:
             pool,
             workloads=workloads,
             arrangements=arrangements,
-            programs=programs,
+            programs=workload_directory(),
             output=output,
         ),
     )

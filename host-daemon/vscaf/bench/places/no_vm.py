@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
 from vscaf.bench.places.output import Output
@@ -290,7 +291,7 @@ def no_vm_place(
         if arrangement not in BASELINES:
             check_policy(arrangement)
     build = Path(os.environ.get("VSCAF_BUILD", "build/meson")).resolve()
-    parts = [build / part for part in ("images/npb", "guest-libgomp", "guest-agent")]
+    parts = [workload_directory().resolve(), build / "guest-libgomp", build / "guest-agent"]
     path = os.pathsep.join([*map(str, parts), os.environ.get("PATH", os.defpath)])
     for workload in workloads:
         if workload.npb and not workload.files and shutil.which(workload.command, path=path) is None:
