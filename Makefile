@@ -27,8 +27,8 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
-    packages check-packages chaos check demo demo-standalone bench bench-agent bench-daemon bench-libgomp bench-pairs \
-    bench-parking bench-policies bench-workloads clean
+    packages check-packages check-ansible check-ansible-roots ansible-venv chaos check demo demo-standalone \
+    bench bench-agent bench-daemon bench-libgomp bench-pairs bench-parking bench-policies bench-workloads clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -97,6 +97,19 @@ packages: ## build the Debian packages in build/packages (needs their build depe
 check-packages: ## build, install, upgrade, run and purge the packages in fresh Debians 12 and 13 (root; not in check)
 	@$(STAGE) 'packages on Debian 12' $(ROOT) tests/in-fresh-root bookworm tests/packages/check
 	@$(STAGE) 'packages on Debian 13' $(ROOT) tests/in-fresh-root trixie tests/packages/check
+
+ansible-venv: setup
+	@tests/make-ansible-venv $(BUILD)/ansible-venv
+
+check-ansible: ansible-venv ## check the Ansible collection: ansible-lint, ansible-test sanity, its tests; not in check
+	@$(STAGE) 'ansible-lint and ansible-test sanity' tests/ansible/lint $(BUILD)/ansible-venv
+	@$(STAGE) 'tests of the collection' $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible $(ARGS)
+
+check-ansible-roots: ansible-venv ## try roles in minimal Debian 12 and 13 (root; needs debootstrap, its mirror and PyPI; not in check)
+	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
+	@$(STAGE) 'roles in minimal systems' $(ROOT) env VSCAF_ANSIBLE_ROOTS=$(CURDIR)/$(BUILD)/ansible-roots \
+	    unshare --mount --propagation private \
+	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_roots.py $(ARGS)
 
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("host-daemon", "guest-agent", "guest-libgomp", "policies", "images", "tests", "docs")
+PARTS = ("host-daemon", "guest-agent", "guest-libgomp", "policies", "images", "ansible", "tests", "docs")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for part in PARTS for page in (ROOT / part).rglob("*.md"))])
 
 
