@@ -56,10 +56,12 @@ def run(design: Design, sources: Sources, options: RunOptions) -> int:
     return 0 if found.verified else 1
 
 
-def measure(design: Design, sources: Sources, options: RunOptions, console: Console) -> Figures:
+def measure(
+    design: Design, sources: Sources, options: RunOptions, console: Console, command: str | None = None
+) -> Figures:
     """Makes the runs that have no sample yet, and writes the report after each round. Returns the figures.
 
-    Raises UsageError, PlaceError or LabError.
+    command: the command line, for the report; None: that of `vscaf`. Raises UsageError, PlaceError or LabError.
     """
 
     def print_line(text: str) -> None:
@@ -108,7 +110,7 @@ def measure(design: Design, sources: Sources, options: RunOptions, console: Cons
     with chosen.open(list(workloads.values()), arrangements) as place:
         print_line(place.description)
         context = ReportContext(
-            command=shlex.join(["vscaf", *sys.argv[1:]]),
+            command=command or shlex.join(["vscaf", *sys.argv[1:]]),
             place=place.description,
             cpus=place.cpus,
             settings={**settings, "rounds": options.rounds, "arrangements": ", ".join(arrangements)},

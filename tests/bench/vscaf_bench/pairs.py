@@ -98,6 +98,7 @@ def main() -> None:
                 seconds=NATIVE_SECONDS if no_vm else options.seconds,
             ),
             console,
+            "make bench-pairs",
         )
         for one in results(prefix, found, policy, judged=not no_vm):
             report.add(one)

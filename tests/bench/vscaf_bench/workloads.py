@@ -62,7 +62,11 @@ def main() -> None:
     )
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
     found = measure(
-        Design(lambda every: [(name,) for name in every], ()), Sources(shipped=tuple(names)), options, console
+        Design(lambda every: [(name,) for name in every], ()),
+        Sources(shipped=tuple(names)),
+        options,
+        console,
+        "make bench-workloads",
     )
     report = Report("workloads")
     for name in names:

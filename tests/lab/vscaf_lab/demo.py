@@ -91,7 +91,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
     )
     here = machine()  # before the guests are a load
     design = together([f"{program}+{program}" for program in programs], 2, no_vm=given.no_vm)
-    figures = measure(design, Sources(shipped=programs), options, console)
+    figures = measure(design, Sources(shipped=programs), options, console, "make demo")
     report = {
         "machine": {**here, "guests": load_context(given.output).place},
         "quick": given.quick,
