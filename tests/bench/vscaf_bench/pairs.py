@@ -29,7 +29,7 @@ BARS = {"unmanaged": ("at least 1.9", "high at least 0.95"), "static": ("at leas
 FULL = RunOptions(
     arrangements=(),
     rounds=5,
-    seconds=8.0,
+    seconds=6.0,
     delay_s=0.0,
     quick=False,
     place=PlaceOptions(),
@@ -37,7 +37,7 @@ FULL = RunOptions(
     output=Path(),
     restart=False,
 )
-NATIVE_SECONDS = 2.0  # a program takes a tenth of its time in a guest without KVM
+NATIVE_SECONDS = 1.5  # a program takes a tenth of its time in a guest without KVM
 
 
 def results(prefix: str, found: Figures, policy: str, *, judged: bool) -> list[Result]:
