@@ -45,10 +45,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench-workloads", description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("build/bench"), help="directory for workloads.json")
     parser.add_argument("--quick", action="store_true", default=os.environ.get("QUICK") == "1", help="fewer runs")
+    parser.add_argument(
+        "--class", dest="size", choices=("S", "W", "A"), default="W", help="of the programs (default: W)"
+    )
     parser.add_argument("--restart", action="store_true", help="remove the samples of an interrupted run")
     given = parser.parse_args()
     build = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "images" / "npb"
-    names = [f"{name}.{'S' if given.quick else 'W'}" for name in NAMES]
+    size = "S" if given.quick else given.size
+    names = [f"{name}.{size}" for name in NAMES]
     options = RunOptions(
         arrangements=(),
         rounds=1 if given.quick else ROUNDS,
@@ -57,7 +61,7 @@ def main() -> None:
         quick=False,
         place=PlaceOptions(no_vm=True),
         image=Path(),
-        output=given.output / ("workloads-quick" if given.quick else "workloads"),
+        output=given.output / ("workloads-quick" if given.quick else f"workloads-{size}"),
         restart=given.restart,
     )
     console = Console(width=shutil.get_terminal_size((120, 40)).columns)
