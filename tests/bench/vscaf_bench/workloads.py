@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from rich.console import Console
+from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.measure import Design, measure
 from vscaf.bench.options import RunOptions
 from vscaf.bench.places.options import PlaceOptions
@@ -50,7 +51,7 @@ def main() -> None:
     )
     parser.add_argument("--restart", action="store_true", help="remove the samples of an interrupted run")
     given = parser.parse_args()
-    build = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "images" / "npb"
+    build = workload_directory()
     size = "S" if given.quick else given.size
     names = [f"{name}.{size}" for name in NAMES]
     options = RunOptions(

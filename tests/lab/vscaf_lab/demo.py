@@ -89,9 +89,10 @@ def run(given: argparse.Namespace, console: Console) -> int:
         output=given.output,
         restart=True,
     )
+    command = "make demo-standalone" if given.no_vm else "make demo"
     here = machine()  # before the guests are a load
     design = together([f"{program}+{program}" for program in programs], 2, no_vm=given.no_vm)
-    figures = measure(design, Sources(shipped=programs), options, console, "make demo")
+    figures = measure(design, Sources(shipped=programs), options, console, command)
     report = {
         "machine": {**here, "guests": load_context(given.output).place},
         "quick": given.quick,

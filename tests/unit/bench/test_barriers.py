@@ -1,13 +1,12 @@
 """What a barrier costs, from made-up samples and from the loop itself."""
 
-import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from made_samples import alone, run
 from vscaf.bench.barriers import BARRIERS, barrier_figures
+from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.figures import figures
 from vscaf.bench.places.place import BASELINES
 
@@ -41,7 +40,7 @@ def test_disturbed_and_wrong_runs_have_no_figure() -> None:
 
 @pytest.mark.parametrize("name", ["barrier.S", "barrier.W"])
 def test_the_loop_has_as_many_barriers_as_is_counted(name: str) -> None:
-    program = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / "images" / "npb" / name
+    program = workload_directory() / name
     done = subprocess.run([program], env={"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
     size = re.search(r"Sections x barriers: +(\d+)x(\d+)", done.stdout)
     assert size is not None and int(size[1]) * int(size[2]) == BARRIERS[name]
