@@ -160,6 +160,7 @@ class Faults:
     def __init__(self) -> None:
         self.connections: list[Any] = []
         self.called: Counter[str] = Counter()
+        self.callbacks: list[int] = []  # registered for events on the newest connection
         self.alive = True  # False: every connection says that it is dead
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
@@ -175,8 +176,15 @@ class Faults:
         self.apply_to("open", None, lambda: None, ())
         if not self.connections:
             self.connections.append(libvirt.open(uri))
-        self.alive = True
+        if not self.alive:
+            self.end_events()
+            self.alive = True
         return FaultyConnection(self, self.real)
+
+    def end_events(self) -> None:
+        """Ends all events, as the end of a connection does: the real one lives on, and takes each callback once."""
+        while self.callbacks:
+            self.real.domainEventDeregisterAny(self.callbacks.pop())
 
     def inject(
         self,
@@ -251,7 +259,13 @@ class FaultyConnection:
             self._faults.apply_to(method, None, getattr(self, f"_{method}", getattr(self._real, method)), arguments)
         )
 
+    def _domainEventRegisterAny(self, *arguments: Any) -> int:  # noqa: N802  (libvirt's name)
+        callback = int(self._real.domainEventRegisterAny(*arguments))
+        self._faults.callbacks.append(callback)
+        return callback
+
     def _close(self) -> int:
+        self._faults.end_events()
         return 0  # the host below lives as long as the test
 
     def _isAlive(self) -> bool:  # noqa: N802  (libvirt's name)

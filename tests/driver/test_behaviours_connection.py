@@ -1,11 +1,15 @@
 """Behaviours 7, 20, 32, 33 and 34: what a connection may do, its events, and many things at once."""
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
+from typing import Any
 
 import libvirt
 import pytest
 from vscaf.errors import HypervisorUnreachable, UsageError
+from vscaf.hypervisor.libvirt.calls import Call, start
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.values import MetadataRules, RunState
@@ -257,3 +261,43 @@ def test_behaviour_34_a_snapshot_reverted_puts_counts_and_pins_back(
         return rig.changes > changes
 
     with_host(tmp_path, loop_runner, TWO, work)
+
+
+def test_the_code_of_an_error_survives_garbage_that_is_due(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """Freeing a virDomain resets the libvirt error of the thread that frees it."""
+
+    def pin_a_cpu_that_is_not_there(connection: Any) -> None:
+        domain, unused = connection.lookupByName("a"), [connection.lookupByName("b")]
+        unused.append(unused)
+        del unused
+        domain.pinVcpu(99, (True,))
+
+    async def work() -> None:
+        connection = libvirt.open(write_node(tmp_path, 8, TWO))
+        for _ in range(50):
+            with pytest.raises(libvirt.libvirtError) as failed:
+                await start(Call("pin"), lambda _call: pin_a_cpu_that_is_not_there(connection))
+            assert failed.value.get_error_code() == libvirt.VIR_ERR_INVALID_ARG
+
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        loop_runner.run(work())
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_garbage_is_still_collected(loop_runner: asyncio.Runner) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    async def work() -> None:
+        await start(Call("do nothing"), lambda _call: None)  # from here on nothing is collected between calls
+        first = weakref.ref(Cycle())
+        while first() is not None:
+            for _ in range(1000):
+                Cycle()
+            await start(Call("do nothing"), lambda _call: None)
+
+    loop_runner.run(work())

@@ -6,6 +6,7 @@ for a pool's threads when it exits.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import threading
 import time
@@ -36,11 +37,25 @@ class Call:
             raise GivenUp(f"libvirt took too long to {self.operation}: the call was given up; look at libvirtd's log")
 
 
+def collect_garbage() -> None:
+    """Collects cyclic garbage in this thread, when it is due, and from now on no thread does so by itself.
+
+    Freeing an unused virDomain resets the last libvirt error of the thread that frees it. If that is a thread whose
+    call has just failed, the error is lost before libvirt-python reads it, and its libvirtError has no code.
+    """
+    gc.disable()
+    for generation in (2, 1, 0):  # each includes the ones below it
+        if gc.get_count()[generation] > gc.get_threshold()[generation]:
+            gc.collect(generation)
+            break
+
+
 def start(call: Call, work: Callable[[Call], T]) -> "asyncio.Future[T]":
     """Begins *work* in its own thread. The future gets the result or the exception on the running loop.
 
     HypervisorUnreachable if no more threads can be started.
     """
+    collect_garbage()
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
