@@ -13,11 +13,12 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 STAGE := tests/stage
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
-# The agent's tests mostly wait for an agent or a clock, so four at once keep two CPUs busy. Every test has its own
-# directory, names and sockets. JOBS=0: one after the other. Each of the daemon's tests keeps one CPU busy.
-JOBS := 4
-SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
-TWO_AT_ONCE = -n $(if $(filter 0,$(JOBS)),0,2)
+# Runs tests side by side, this many at once. The agent's tests mostly wait for an agent or a clock, so many of them keep
+# two CPUs busy. Every test has its own directory, names and sockets. AT_ONCE=0: one after the other.
+AT_ONCE :=
+AGENT_TESTS = -n $(or $(AT_ONCE),8) --dist worksteal
+UNIT_TESTS = -n $(or $(AT_ONCE),4) --dist worksteal
+GUEST_TESTS = -n $(or $(AT_ONCE),2) --dist worksteal
 SLOWEST = --durations=15 --durations-min=2
 
 # Builds and runs the fuzz targets. $(1): options of run.py
@@ -53,7 +54,7 @@ lint: venv ## check format, lints, imports and types
 
 quick: lint ## the first checks after a change: lint, unit tests, one C build with its tests
 	@$(STAGE) 'C tests with gcc' tests/build-c $(BUILD)/meson gcc plain --quick-test
-	@$(STAGE) 'unit tests' env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) -m 'not slow' tests/unit $(ARGS)
+	@$(STAGE) 'unit tests' env $(ENV) $(BIN)/python -m pytest -q $(UNIT_TESTS) -m 'not slow' tests/unit $(ARGS)
 
 test-c: setup venv ## build the C parts without warnings (gcc, clang, sanitizers, aarch64) and run their tests
 	@$(STAGE) 'gcc' tests/build-c $(BUILD)/meson gcc plain --test
@@ -62,18 +63,18 @@ test-c: setup venv ## build the C parts without warnings (gcc, clang, sanitizers
 	@$(STAGE) 'gcc with the thread sanitizer' tests/build-c $(BUILD)/threads gcc threads --test
 	@$(STAGE) 'the shim without counters' tests/build-c $(BUILD)/no-counters gcc no-counters --quick-test
 	@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
-	@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
+	@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(AGENT_TESTS) $(SLOWEST) guest-agent/tests $(ARGS)
 	@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \
-	    $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(SLOWEST) guest-agent/tests $(ARGS)
-	$(call fuzz-agent)
+	    $(BIN)/python -m pytest -q $(AGENT_TESTS) $(SLOWEST) guest-agent/tests $(ARGS)
+	$(call fuzz-agent,--seconds 30)
 	@$(STAGE) 'shim test with a wheel' env $(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
 test-unit: programs venv ## run the tests without guests
 	@$(STAGE) 'unit, property and driver tests' \
-	    env $(ENV) $(BIN)/python -m pytest -q $(TWO_AT_ONCE) $(SLOWEST) tests/unit tests/driver $(ARGS)
+	    env $(ENV) $(BIN)/python -m pytest -q $(UNIT_TESTS) $(SLOWEST) tests/unit tests/driver $(ARGS)
 
 test-guest: image ## run the tests with real guests (root)
-	@$(STAGE) 'tests with real guests' $(ROOT) env $(ENV) $(BIN)/python -m pytest $(SLOWEST) tests/guest $(ARGS)
+	@$(STAGE) 'tests with real guests' $(ROOT) env $(ENV) $(BIN)/python -m pytest -q $(GUEST_TESTS) $(SLOWEST) tests/guest $(ARGS)
 
 chaos: image ## random failures in real guests for five minutes (root); ARGS="--seconds 300 --seed N"; logs: build/chaos
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.chaos_run --output $(BUILD)/chaos $(ARGS)

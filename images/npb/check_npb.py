@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks one kernel's executable: `check_npb.py right|verifies|wrong|regions PROGRAM`. An assertion fails if it
+"""Checks one kernel's executable: `check_npb.py right|wrong|regions PROGRAM`. An assertion fails if it
 misbehaves.
 
 right: on 1, 2, 3 and 4 threads it verifies and prints the usual block, and its figures do not depend on the team. It
@@ -131,13 +131,6 @@ def check_right(program: str) -> None:
             assert done.returncode == 2 and done.stderr, (arguments, environment, done)
 
 
-def check_verifies(program: str) -> None:
-    """Verification on two threads."""
-    done = run(program, OMP_NUM_THREADS="2")
-    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
-    assert block(done.stdout)["Verification"] == "SUCCESSFUL", done.stdout
-
-
 def check_wrong(program: str) -> None:
     """A wrong result gives exit status 1 and UNSUCCESSFUL."""
     done = run(program, OMP_NUM_THREADS="2")
@@ -158,7 +151,7 @@ def check_regions(program: str, library: str) -> None:
     assert counts[1] - counts[0] == REGIONS[kernel], counts
 
 
-CHECKS = {"right": check_right, "verifies": check_verifies, "wrong": check_wrong, "regions": check_regions}
+CHECKS = {"right": check_right, "wrong": check_wrong, "regions": check_regions}
 
 if __name__ == "__main__":
     CHECKS[sys.argv[1]](*sys.argv[2:])
