@@ -115,17 +115,19 @@ def events(socket: Path | None, config: Path, following: bool, since: int, as_js
     def show(event: Mapping[str, Any]) -> None:
         click.echo(json.dumps(event) if as_json else event_line(event))
 
-    async def work() -> None:
-        path = find_socket(socket, config)
-        if following:
-            async for event in follow(path, since):
-                show(event)
-        else:
-            for event in await get(path, f"/v1/events?since={since}"):
-                show(event)
+    async def show_each() -> None:
+        async for event in follow(find_socket(socket, config), since):
+            show(event)
 
+    async def kept() -> Any:
+        return await get(find_socket(socket, config), f"/v1/events?since={since}")
+
+    if not following:
+        for event in run(kept):
+            show(event)
+        return
     try:
-        run(work, doing="" if following else "waiting for the daemon")
+        run(show_each, doing="")
     except KeyboardInterrupt:
         sys.exit(0)  # the usual way to end --follow
 

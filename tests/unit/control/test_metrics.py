@@ -195,6 +195,13 @@ def test_every_help_text_names_the_unit() -> None:
     assert [name for name, line in ours.items() if not re.search(r"[.] Unit: [\w ]+[.]$", line)] == []
 
 
+def test_no_label_has_unbounded_values() -> None:
+    text = MetricsText(lambda: status(domain("a", steal_s=1.0), absent("b")), lambda: {"fault": 1})().decode()
+    families = text_string_to_metric_families(text)
+    labels = {name for family in families for sample in family.samples for name in sample.labels}
+    assert labels == {"domain", "uuid", "state", "kind", "policy", "version"}
+
+
 def test_promtool_finds_no_fault(promtool: str) -> None:
     text = MetricsText(lambda: status(domain("a", steal_s=1.0)), dict)()
     done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)

@@ -56,6 +56,7 @@ def test_weights_count_in_the_sums_and_not_in_the_speedups():
     heavy = pool(domain("a", 2.0, 8, weight=3.0), domain("b", 1.0, 8))
     got = predict(heavy, answer(a=10, b=6), {"a": 8, "b": 6}, fitted=False)
     assert got.lost == pytest.approx(3.0 * (s(2.0, 10) - s(2.0, 8)))
+    assert got.optimum == pytest.approx(3.0 * s(2.0, 10) + s(1.0, 6))
     assert got.speedups["a"] == pytest.approx(s(2.0, 8))
 
 
