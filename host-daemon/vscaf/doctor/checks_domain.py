@@ -323,10 +323,20 @@ def hugepages(facts: DomainFacts) -> Iterable[Verdict]:
 
 
 def steal_governor(facts: DomainFacts) -> Iterable[Verdict]:
-    yield unknown(
-        "agents do not tell whether Linux's steal governor takes CPUs from the programs too",
-        "(in the guest) ls /sys/devices/system/cpu/preferred",
-    )
+    status = facts.status
+    told = status.get("steal_governor") if status is not None else None
+    if told is None:
+        yield unknown(
+            "no agent has told the daemon whether Linux's steal governor takes CPUs from the programs too",
+            "(in the guest) ls -d /sys/module/steal_governor",
+        )
+    elif told:
+        yield note(
+            "Linux's steal governor is on: it takes CPUs from the programs too, and does not resize their teams",
+            "(in the guest) modprobe -r steal_governor",
+        )
+    else:
+        yield ready("off, or the guest's kernel has none")
 
 
 MANAGED: Check[DomainFacts] = Check(
@@ -364,5 +374,10 @@ CHECKS: tuple[Check[DomainFacts], ...] = (
     ),
     Check("numa", "the nodes that its memory is bound to", "none of them is a node of the pool", numa),
     Check("hugepages", "hugepages of its memory", "the pool's nodes have too few", hugepages),
-    Check("steal-governor", "Linux's steal governor in the guest", "never: agents do not tell", steal_governor),
+    Check(
+        "steal-governor",
+        "Linux's steal governor in the guest, as its agent tells",
+        "never: a note if it is on",
+        steal_governor,
+    ),
 )
