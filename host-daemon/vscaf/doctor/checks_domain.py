@@ -264,7 +264,8 @@ def pins(facts: DomainFacts) -> Iterable[Verdict]:
     if later.placement_auto:
         yield problem(
             "placement='auto': numad chooses its CPUs at each start",
-            commands.edit(host, name, r"s/placement=\(.\)auto/placement=\1static/"),
+            # libvirt makes the vCPUs' placement automatic again as long as that of the memory is.
+            commands.edit(host, name, r"/<memory .*placement=.auto/d; s/placement=\(.\)auto/placement=\1static/"),
         )
     if later.pinned:
         vcpus = sorted(later.description.vcpu_pins or later.plugged)
