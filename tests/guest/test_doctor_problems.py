@@ -5,6 +5,7 @@ all."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ from vscaf.doctor.facts_domain import read_libvirt
 from vscaf.doctor.finding import Severity
 from vscaf.lab import PrivateLibvirt
 
-from .conftest import IMAGE, POOL_LIST
+from tests.driver.test_doctor_problems import PROBLEMS as ON_THE_TEST_DRIVER
+
+from .conftest import IMAGE, POOL_LIST, REPOSITORY
 from .test_prepare import PlainGuest
 
 pytestmark = pytest.mark.guest
@@ -81,6 +84,12 @@ def test_a_good_host_has_no_problem(host: DoctorHost) -> None:
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.check)
 def test_found_and_fixed(problem: Injection, host: DoctorHost) -> None:
     check_found_and_fixed(host, problem)
+
+
+def test_the_page_lists_all_problems() -> None:
+    table = (REPOSITORY / "docs/doctor.md").read_text(encoding="utf-8").partition("| what is injected |")[2]
+    listed = re.findall(r"^\| .* \| `([\w-]+)` \| ", table.partition("\n\n")[0], re.MULTILINE)
+    assert listed == [one.check for one in (*ON_THE_TEST_DRIVER, *PROBLEMS)]
 
 
 def test_a_running_guest_is_restarted_to_run_as_it_is_defined(shared_lab: PrivateLibvirt, host: DoctorHost) -> None:
