@@ -141,6 +141,8 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     """"connected", "stale", "does not read", "no agent answers", "not reachable: WHY" or "no channel"."""
     agent_version: str | None = None
     """Name and version of the agent, as the guest says."""
+    steal_governor: bool | None = None
+    """Whether Linux's steal governor is on in the guest, as its agent says. None: it has not told."""
     report_age_s: float | None = None
     bad_lines: int = 0
     scaf_weight: float | None = None

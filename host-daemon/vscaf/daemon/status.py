@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from vscaf.agentlink.link import CONNECTED, STALE, condition_of
-from vscaf.agentlink.messages import ReportedProcess
+from vscaf.agentlink.messages import Report, ReportedProcess
 from vscaf.control.messages import DomainStatus, ProcessStatus, RulesStatus, SpeedupStatus, Status
 from vscaf.cpulist import format_cpu_list
 from vscaf.daemon.loop import Daemon
@@ -75,6 +75,7 @@ def domain_status(domain: ManagedDomain, speedup: float | None = None) -> Domain
         online=list(link.online) if link is not None and link.online is not None else None,
         agent=_condition(domain),
         agent_version=link.agent_version if link is not None else None,
+        steal_governor=_steal_governor(report),
         report_age_s=round(link.age_s(), 3) if link is not None and math.isfinite(link.age_s()) else None,
         bad_lines=link.bad_lines if link is not None else 0,
         scaf_weight=domain.inferred.scaf_weight,
@@ -87,6 +88,11 @@ def _condition(domain: ManagedDomain) -> str:
     """The condition of the agent. While vscaf has its domain suspended, an agent that reports nothing is normal."""
     condition = condition_of(domain.link)
     return CONNECTED if domain.suspended_by_us and condition == STALE else condition
+
+
+def _steal_governor(report: Report | None) -> bool | None:
+    """What an agent tells of Linux's steal governor. None: there is no report, or it is that of an older agent."""
+    return None if report is None or report.steal_governor is msgspec.UNSET else report.steal_governor
 
 
 def _rules_status(rules: DomainRules) -> RulesStatus:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from rich.console import Console
 from vscaf.agentlink.link import AgentLink
-from vscaf.agentlink.messages import GuestCpus, GuestHello, ReportedProcess
+from vscaf.agentlink.messages import GuestCpus, GuestHello, Report, ReportedProcess
 from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig
 from vscaf.control.messages import RulesStatus
@@ -203,7 +203,7 @@ def test_the_status_of_a_domain() -> None:
     assert got.rules == RulesStatus(minimum=1, maximum=3, weight=1.0, priority=0, rest=None)
     unheard = domain_status(Shown(link=AgentLink("a", Path("/nowhere"), lambda: None)))
     assert unheard.agent == "not reachable: not tried yet", "not the link's own text"
-    assert unheard.agent_version is None
+    assert unheard.agent_version is None and unheard.steal_governor is None
     link = AgentLink("a", Path("/nowhere"), lambda: None)
     link.hello = GuestHello(
         agent="vscaf-agent 0.1.0",
@@ -212,6 +212,9 @@ def test_the_status_of_a_domain() -> None:
         capabilities=[],
     )
     assert domain_status(Shown(link=link)).agent_version == "vscaf-agent 0.1.0"
+    for told, shown in (({}, None), ({"steal_governor": False}, False), ({"steal_governor": True}, True)):
+        link.report = Report(sequence=0, online=[0], demand=0, busy=0.0, processes=[], **told)
+        assert domain_status(Shown(link=link)).steal_governor is shown, "an older agent does not tell"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(AgentLink, "condition", "stale")
         assert domain_status(Shown(link=link)).agent == "stale"
