@@ -43,7 +43,7 @@ def top(
     While no daemon answers, the view says so and waits for one.
 
     \b
-    Keys: s sorts by the next column, r reverses, / filters, Space pauses, ? lists all.
+    Keys: s sorts by the next column, r reverses, / filters, Space pauses, q quits.
     """
     path, order, host = find_socket(socket, config), Order(column, reverse, words), read_host_cpus()
     if once:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
+
 from vscaf.cpulist import format_cpu_list, parse_cpu_list
 from vscaf.terminal import printable
 from vscaf.top.domains import Domain, Figures, figures, measured, speedup
@@ -33,7 +35,7 @@ class Column:
 def _part(value: float | None, domain: Domain, known: Figures) -> str:
     if value is not None:
         return f"{100 * value:.0f}%"
-    return UNKNOWN if known.programs and domain.state != State.NOT_RUNNING else NONE
+    return UNKNOWN if (known.programs or not known.readable) and domain.state != State.NOT_RUNNING else NONE
 
 
 def _state(domain: Domain) -> str:
@@ -64,7 +66,7 @@ def partition_by_node(partition: str | None, node_of: Mapping[int, int]) -> str:
 def curve(known: Figures) -> str:
     """The speedup of the program with the largest team, and its curve: a block for S(p) at each known p from 1."""
     if not known.programs:
-        return NONE
+        return NONE if known.readable else UNKNOWN
     program = known.programs[0]
     point = speedup(program)
     if point is None:
@@ -82,12 +84,12 @@ def _main_speedup(domain: Domain) -> float | None:
 
 
 COLUMNS = (
-    Column("domain", 20, lambda one, _, __: printable(one.name), lambda one: one.name, number=False),
+    Column("domain", 17, lambda one, _, __: printable(one.name), lambda one: one.name, number=False),
     Column("state", 12, lambda one, _, __: _state(one), _state, number=False),
     Column("CPUs", 4, lambda one, _, __: _allocation(one), lambda one: one.allocation),
     Column(
         "node:pCPUs",
-        16,
+        15,
         lambda one, _, node_of: partition_by_node(one.partition, node_of),
         lambda one: min(parse_cpu_list(one.partition)) if one.partition else None,
         number=False,
@@ -153,9 +155,10 @@ def row(domain: Domain, node_of: Mapping[int, int]) -> tuple[str, ...]:
 
 
 def fitted(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """The cells padded to *widths*; what is too long ends in an ellipsis."""
+    """The cells padded to *widths*, in terminal cells; what is too long ends in an ellipsis."""
     out = []
     for cell, width, column in zip(cells, widths, COLUMNS, strict=True):
-        text = cell if len(cell) <= width else cell[: width - 1] + "…"
-        out.append(text.rjust(width) if column.number and column.name != "speedup" else text.ljust(width))
+        text = cell if cell_len(cell) <= width else set_cell_size(cell, width - 1) + "…"
+        padding = " " * (width - cell_len(text))
+        out.append(padding + text if column.number and column.name != "speedup" else text + padding)
     return out

@@ -49,17 +49,25 @@ class Figures:
     """The programs that run in a domain, those with the largest team first, and their parts of thread time (0 to 1).
 
     The parts are means over the programs that report them, weighted by team size. None: no program reports it.
+    *readable*: false if a daemon of another version describes programs in another way. Then nothing is known of them.
     """
 
     programs: tuple[ProcessStatus, ...]
     steal: float | None
     idle_rate: float | None
     inflation: float | None
+    readable: bool = True
+
+
+_DECODER = msgspec.json.Decoder(list[ProcessStatus])
 
 
 def figures(domain: Domain) -> Figures:
-    """Decodes the programs of *domain*. Raises msgspec.MsgspecError if they are not as this version knows them."""
-    running = [one for one in msgspec.json.decode(domain.processes, type=list[ProcessStatus]) if one.running]
+    """Decodes the programs of *domain*."""
+    try:
+        running = [one for one in _DECODER.decode(domain.processes) if one.running]
+    except msgspec.MsgspecError:
+        return Figures((), None, None, None, readable=False)
     running.sort(key=lambda one: (-one.team, one.name, one.pid))
     return Figures(tuple(running), _mean(running, "steal"), _mean(running, "idle_rate"), _mean(running, "inflation"))
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from rich.cells import cell_len
+
 from vscaf.cpulist import parse_cpu_list
 from vscaf.terminal import printable
 from vscaf.top.columns import COLUMNS, Order, fitted, ordered, row
@@ -27,7 +29,7 @@ def table(state: State, order: Order, host: HostCpus) -> list[str]:
     """The lines of one table: the heading, the names of the columns, the domains. Nothing is cut."""
     rows = [tuple(column.name for column in COLUMNS)]
     rows += [row(domain, host.node_of) for domain in ordered(state.domains, order)]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    widths = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
     return [heading(state), *("  ".join(fitted(cells, widths)).rstrip() for cells in rows)]
 
 

@@ -101,4 +101,4 @@ def test_the_filter_wants_all_words_in_name_state_or_agent() -> None:
 
 def test_a_cell_that_is_too_long_is_cut() -> None:
     cells = row(shown(domain("a" * 99)), {})
-    assert fitted(cells, [column.width for column in COLUMNS])[0] == "a" * 19 + "…"
+    assert fitted(cells, [column.width for column in COLUMNS])[0] == "a" * (COLUMNS[0].width - 1) + "…"
