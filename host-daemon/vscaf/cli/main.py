@@ -12,6 +12,7 @@ from vscaf import __version__
 from vscaf.bench.command import bench
 from vscaf.cli.client import COMMANDS, policy
 from vscaf.cli.doctor import doctor
+from vscaf.cli.plot import plot
 from vscaf.cli.policy_check import check
 from vscaf.cli.top import top
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
@@ -31,7 +32,7 @@ def main() -> None:
     """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
 
 
-for command in (*COMMANDS, top, doctor, prepare, simulate, bench):
+for command in (*COMMANDS, top, plot, doctor, prepare, simulate, bench):
     main.add_command(command)
 policy.add_command(check)
 
