@@ -29,7 +29,7 @@ endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
     packages check-packages check-ansible check-ansible-roots ansible-venv chaos check demo demo-standalone \
-    bench bench-agent bench-daemon bench-libgomp bench-pairs bench-parking bench-policies bench-workloads clean
+    bench bench-agent bench-daemon bench-libgomp bench-pairs bench-parking bench-policies bench-workloads screenshots clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -154,6 +154,9 @@ bench-policies: venv ## measure in the simulator how good the policies are, and 
 
 bench-workloads: programs venv ## count the parallel regions of the shipped workloads, measure their speedup; ARGS=--quick
 	@PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.workloads --output $(BUILD)/bench $(ARGS)
+
+screenshots: venv ## make the pictures of vscaf top and vscaf plot in docs/pictures, and in build/screenshots to look at
+	@PYTHONPATH=tests/unit/helpers $(BIN)/python tests/screenshots.py --output docs/pictures --look $(BUILD)/screenshots
 
 clean: ## remove the build directory
 	rm -rf $(BUILD)

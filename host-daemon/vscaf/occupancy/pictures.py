@@ -18,7 +18,7 @@ def draw_row(axis: Axes, track: Track, pcpu: int, colours: Mapping[str, str], be
     Domains without a colour are left out.
     """
     shares = track.shares.get(pcpu, {})
-    used = [name for name in colours if name in shares]
+    used = [name for name in colours if any(shares.get(name, ()))]  # the others would only make the file larger
     bins = len(shares[used[0]]) if used else 0
     axis.stackplot(
         [track.start_s + number * track.bin_s - begin_s for number in range(bins)],

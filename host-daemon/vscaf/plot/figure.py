@@ -12,6 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from vscaf.occupancy.pictures import COLOURS, draw_row
 from vscaf.occupancy.timeline import Track
@@ -63,7 +64,7 @@ class _Drawing:
     def __init__(self, track: Track, changes: Sequence[Change], colour: Mapping[str, str]) -> None:
         self.track, self.changes, self.colour = track, changes, colour
         self.bins = max((len(one) for shares in track.shares.values() for one in shares.values()), default=0)
-        self.end_s = track.start_s + self.bins * track.bin_s
+        self.end_s = track.start_s + max(0, self.bins - 1) * track.bin_s  # the last bin is not over
 
     def domain(self, axis: Axes, name: str) -> None:
         """Draws the sizes of a domain's allocation and of its use."""
@@ -75,6 +76,7 @@ class _Drawing:
         axis.set_ylim(0, 1.1 * max([1.0, *values, *(count for count in counts if not math.isnan(count))]))
         axis.set_ylabel(f"{narrow(name)}\nCPUs", rotation=0, ha="right", va="center", fontsize=8)
         axis.tick_params(axis="y", labelsize=7)
+        axis.yaxis.set_major_locator(MaxNLocator(3, integer=True))
 
     def pcpu(self, axis: Axes, pcpu: int) -> None:
         """Draws who used a pCPU, and above it to whom it was allotted."""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from vscaf.errors import UsageError, VscafError
 from vscaf.plot.recording import Recording, record
-from vscaf.plot.terminal import timeline
+from vscaf.plot.terminal import text, timeline
 
 REDRAW_S = 0.5
 PIPE_WIDTH = 120
@@ -64,15 +64,14 @@ async def run(path: Path, recording: Recording, end_s: float | None, *, live: bo
 
 def _lines(recording: Recording, width: int, height: int | None) -> Text:
     wanted = int((recording.bins.last_s - recording.bins.start_s) / recording.bins.bin_s)
-    lines = timeline(
-        recording.bins.track(max(0, wanted - width)), recording.changes, recording.domains, recording.pcpus, width
-    )
-    lines = [*recording.problems.values(), *lines]
-    if not recording.domains:
-        lines.append("no domain of libvirt runs, or none of those that were named")
-    if height is not None and len(lines) > height:
-        lines = [*lines[: height - 1], f"... and {len(lines) - height + 1} more lines: --output FILE.svg has all"]
-    return Text("\n".join(lines), no_wrap=True, overflow="crop")
+    domains = recording.domains
+    rows = timeline(recording.bins.track(max(0, wanted - width)), recording.changes, domains, recording.pcpus, width)
+    notes = [*recording.problems.values()]
+    notes += [] if domains else ["no domain of libvirt runs, or none of those that were named"]
+    most = len(rows) if height is None else max(0, height - len(notes) - 1)
+    if len(rows) > most:
+        notes.append(f"{len(rows) - most} more lines do not fit: --output FILE.svg has all")
+    return Text("\n").join([*map(Text, notes), *([text(rows[:most])] if rows else [])])
 
 
 def finish(recording: Recording, output: Path | None, *, live: bool) -> None:

@@ -19,16 +19,15 @@ from vscaf.errors import VscafError
 from vscaf.terminal import one_line
 from vscaf.top import feed
 from vscaf.top.columns import Order, ordered
-from vscaf.top.cpu_map import LEGEND, Line, cpu_map, label, marks
+from vscaf.top.cpu_map import LEGEND, Line, colour, cpu_map, label, marks
 from vscaf.top.detail import detail
 from vscaf.top.domains import State
-from vscaf.top.plain import decision, heading
+from vscaf.top.plain import heading, newest
 from vscaf.top.widgets import DomainTable
 from vscaf.values import HostCpus
 
 KEYS = "s sort  r reverse  / filter  Space pause  q quit"
 KEPT_EVENTS = 200
-PALETTE = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
 class TopApp(App[None]):
@@ -112,6 +111,7 @@ class TopApp(App[None]):
         if not self.is_running:
             return  # it is closing, and its widgets go one by one
         parts = [] if self.state is None else [heading(self.state)]
+        parts += [f"by {self.order.column} {'▼' if self.order.descending else '▲'}"]
         parts += [f"filter: {self.order.words}"] if self.order.words else []
         parts += ["PAUSED"] if self.paused else []
         self._set("heading", Text(" | ".join(parts), style="bold"))
@@ -127,7 +127,7 @@ class TopApp(App[None]):
     def _draw_selected(self) -> None:
         """Draws what depends on the selected domain."""
         selected = self.table.selected
-        self._set("detail", Text("\n".join(detail(selected)) if selected else "no domain", no_wrap=True))
+        self._set("detail", Text("\n".join(detail(selected)) if selected else "no domain"))
         if self.state is not None:
             lines = cpu_map(self.state.pool, self.state.reserve, self.state.domains, self._host)
             self._set("cpus", map_text(lines, selected.name if selected else None))
@@ -136,9 +136,9 @@ class TopApp(App[None]):
         self._drawing_events = False
         if self.paused or not self.is_running:
             return
-        widget = self.query_one("#events")
-        newest = list(self._events)[-max(1, widget.size.height) :]
-        self._set("events", Text("\n".join(map(decision, newest)), no_wrap=True, overflow="ellipsis"))
+        width, height = self.query_one("#events").size
+        if height > 0:
+            self._set("events", Text("\n".join(newest(list(self._events)[-height:], width, height))))
 
     def _set(self, name: str, text: Text) -> None:
         """Changes a part of the screen, if its text is new."""
@@ -209,7 +209,7 @@ def map_text(lines: list[Line], selected: str | None) -> Text:
         for core in line.cores:
             out.append(" ")
             for cell in core:
-                colour = PALETTE[ord(cell.mark) % len(PALETTE)] if cell.domain is not None else "dim"
+                style = colour(cell.mark) if cell.domain is not None else "dim"
                 inverse = " reverse" if cell.domain is not None and cell.domain == selected else ""
-                out.append(cell.mark, style=colour + inverse)
+                out.append(cell.mark, style=style + inverse)
     return out

@@ -14,6 +14,7 @@ from vscaf.values import HostCpus
 
 MARKS = string.ascii_letters + string.digits
 FREE, RESERVE, SHARED, OFFLINE, NO_MARK = ".", "-", "*", "!", "#"
+PALETTE = ("cyan", "magenta", "yellow", "green", "blue", "red")
 LEGEND = ". free   * shared   - reserve   ! offline"
 
 
@@ -80,6 +81,11 @@ def _cores_by_node(
 def _unknown_last(entry: tuple[int | None, object]) -> tuple[bool, int]:
     node = entry[0]
     return node is None, node or 0
+
+
+def colour(mark: str) -> str:
+    """The colour of a letter, by its name in a terminal."""
+    return PALETTE[ord(mark) % len(PALETTE)]
 
 
 def text(lines: Iterable[Line]) -> list[str]:

@@ -16,7 +16,7 @@ def detail(domain: Domain) -> list[str]:
     if domain.state != State.NOT_RUNNING:
         age = "no report" if domain.report_age_s is None else f"report {domain.report_age_s:.1f} s old"
         vcpus = [UNKNOWN if count is None else str(count) for count in (domain.vcpus, domain.vcpus_maximum)]
-        lines.append(f"{' of '.join(vcpus)} vCPUs, agent: {domain.agent or UNKNOWN}, {age}")
+        lines.append(f"{'/'.join(vcpus)} vCPUs, agent {domain.agent or UNKNOWN}, {age}")
     known = figures(domain)
     if not known.readable:
         lines.append("programs: unknown: the daemon is of another version")
@@ -32,7 +32,7 @@ def _program(program: ProcessStatus) -> list[str]:
         lines[0] += ", thread time unknown"
     else:
         lines.append(
-            "  " + ", ".join(f"{name} {100 * parts[name]:.0f}%" for name in PARTS if parts.get(name, 0) >= 0.01)
+            "  " + " ".join(f"{name} {100 * parts[name]:.0f}%" for name in PARTS if parts.get(name, 0) >= 0.01)
         )
     points = measured(program)
     if not points:

@@ -1,6 +1,7 @@
 """The view as plain text: what is printed to a pipe, and the lines that the live view has too."""
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.cells import cell_len
@@ -10,6 +11,9 @@ from vscaf.terminal import printable
 from vscaf.top.columns import COLUMNS, Order, fitted, ordered, row
 from vscaf.top.domains import State
 from vscaf.values import HostCpus
+
+INDENT = 9
+"""Of a decision's second line: the length of a time and a space."""
 
 
 def heading(state: State) -> str:
@@ -31,6 +35,14 @@ def table(state: State, order: Order, host: HostCpus) -> list[str]:
     rows += [row(domain, host.node_of) for domain in ordered(state.domains, order)]
     widths = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
     return [heading(state), *("  ".join(fitted(cells, widths)).rstrip() for cells in rows)]
+
+
+def newest(events: Iterable[Mapping[str, Any]], width: int, height: int) -> list[str]:
+    """The newest decisions, oldest first, in at most *height* lines of at most *width* characters."""
+    lines: list[str] = []
+    for event in events:
+        lines += textwrap.wrap(decision(event), max(10, width), subsequent_indent=" " * INDENT)
+    return lines[-height:]
 
 
 def decision(event: Mapping[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """The table of domains: a widget that makes and draws only the rows on the screen."""
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -19,6 +18,7 @@ from vscaf.values import State
 WIDTHS = [column.width for column in COLUMNS]
 WIDTH = 2 + sum(WIDTHS) + 2 * (len(WIDTHS) - 1)
 HEADER = Style(bold=True)
+SORTED = Style(bold=True, underline=True)
 COLOURS: Mapping[str, str] = {
     State.COOPERATING: "green",
     State.CONTAINED: "yellow",
@@ -121,14 +121,11 @@ class DomainTable(ScrollView, can_focus=True):
         return Strip(segments).crop(offset, offset + width).extend_cell_length(width, base)
 
     def _header(self) -> list[Segment]:
-        names = []
-        for column, width in zip(COLUMNS, WIDTHS, strict=True):
-            mark = ("▼" if self._order.descending else "▲") if column.name == self._order.column else ""
-            # The mark is cut from the name where the column is as narrow as its name.
-            names.append(column.name[: width - len(mark)] + mark)
         segments = [Segment("  ")]
-        for text, more in zip_longest(fitted(names, WIDTHS), ["  "] * (len(names) - 1), fillvalue=""):
-            segments += [Segment(text, HEADER), Segment(more)]
+        for column, text in zip(COLUMNS, fitted([column.name for column in COLUMNS], WIDTHS), strict=True):
+            before, name, after = text.partition(column.name)
+            style = SORTED if column.name == self._order.column else HEADER
+            segments += [Segment(before), Segment(name, style), Segment(after + "  ")]
         return segments
 
     def action_move(self, by: int) -> None:

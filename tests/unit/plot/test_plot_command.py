@@ -129,4 +129,4 @@ def test_no_domain_runs(tmp_path: Path) -> None:
     assert "no domain of libvirt runs" in session._lines(recording, 80, None).plain
     recording.pool = frozenset(range(50))
     short = session._lines(recording, 80, 10).plain.splitlines()
-    assert len(short) == 10 and short[-1] == "... and 42 more lines: --output FILE.svg has all"
+    assert len(short) == 10 and short[1] == "42 more lines do not fit: --output FILE.svg has all"

@@ -7,7 +7,12 @@ from matplotlib.collections import PolyCollection
 from vscaf.occupancy.timeline import Track
 from vscaf.plot.allocations import Change
 from vscaf.plot.figure import BAND, colours, occupancy_figure
-from vscaf.plot.terminal import timeline
+from vscaf.plot.terminal import text, timeline
+
+
+def lines(changes: list[Change], domains: list[str], pcpus: list[int], width: int = 80) -> list[str]:
+    return [line.rstrip() for line in text(timeline(TRACK, changes, domains, pcpus, width)).plain.splitlines()]
+
 
 # Four bins; the last one is not over.
 TRACK = Track(
@@ -26,7 +31,7 @@ CHANGES = [
 
 
 def test_the_timeline_as_text() -> None:
-    assert timeline(TRACK, CHANGES, ["cfd", "web"], [0, 1, 2], 80) == [
+    assert lines(CHANGES, ["cfd", "web"], [0, 1, 2]) == [
         "a cfd: has 1, uses 0.5  █▄▂",
         "b web: has 1, uses 1.5   ▅█",
         "pCPU 0, of a            aaa",
@@ -35,17 +40,23 @@ def test_the_timeline_as_text() -> None:
     ]
 
 
+def test_letters_have_colours() -> None:
+    shown = text(timeline(TRACK, CHANGES, ["cfd", "web"], [1], 80))
+    styles = {shown.plain[span.start : span.end]: span.style for span in shown.spans}
+    assert styles["a"] != styles["bb"] and styles["▅"] == styles["bb"]
+
+
 def test_the_newest_bins_are_kept_if_not_all_fit() -> None:
-    assert timeline(TRACK, CHANGES, ["cfd", "web"], [1], 26)[2] == "pCPU 1, of b            bb"
+    assert lines(CHANGES, ["cfd", "web"], [1], 26)[2] == "pCPU 1, of b            bb"
 
 
 def test_an_allocation_that_is_not_known_is_no_number() -> None:
-    assert timeline(TRACK, [], ["cfd"], [], 80)[0].startswith("a cfd: has ?, uses 0.5")
+    assert lines([], ["cfd"], [])[0].startswith("a cfd: has ?, uses 0.5")
 
 
 def test_nothing_was_recorded() -> None:
     nothing = Track(100.0, 1.0, {})
-    assert timeline(nothing, [], [], [0], 80) == ["pCPU 0, of ."]
+    assert text(timeline(nothing, [], [], [0], 80)).plain.strip() == "pCPU 0, of ."
     assert occupancy_figure(nothing, [], [], []).axes
 
 
@@ -54,7 +65,7 @@ def test_the_picture_has_a_row_for_each_domain_and_pcpu() -> None:
     assert [axis.get_ylabel() for axis in canvas.axes] == ["cfd\nCPUs", "web\nCPUs", "pCPU 0", "pCPU 1"]
     assert "no daemon" in canvas.axes[-1].get_xlabel()
     (line,) = canvas.axes[0].lines
-    assert list(line.get_xdata()) == [0.0, 1.0, 4.0] and list(line.get_ydata()) == [2.0, 1.0, 1.0]
+    assert list(line.get_xdata()) == [0.0, 1.0, 3.0] and list(line.get_ydata()) == [2.0, 1.0, 1.0]
 
 
 def test_the_band_over_a_pcpu_shows_whose_it_is() -> None:
@@ -66,7 +77,7 @@ def test_the_band_over_a_pcpu_shows_whose_it_is() -> None:
             box = path.get_extents()
             if box.y0 == pytest.approx(1.05) and box.y1 == pytest.approx(1.05 + BAND):
                 spans.append((box.x0, box.x1))
-    assert spans == [(0.0, 1.0), (1.0, 4.0)], "cfd first, then web"
+    assert spans == [(0.0, 1.0), (1.0, 3.0)], "cfd first, then web"
 
 
 def test_many_domains_have_colours() -> None:

@@ -95,10 +95,10 @@ def test_keys_sort_and_the_selected_domain_stays_selected(directory: Path) -> No
         await view.press("down")
         await view.shows("chemistry: growing")
         await view.press("s", "s")
-        await view.shows("CPU▼")
+        await view.shows("by CPUs ▼")
         assert view.rows() == ["cfd", "chemistry", "weather", "idle", "off"]
         await view.press("r")
-        await view.shows("CPU▲")
+        await view.shows("by CPUs ▲")
         assert view.rows() == ["idle", "weather", "chemistry", "cfd", "off"]
         assert "chemistry: growing" in screen_text(view.app)
 
