@@ -12,18 +12,18 @@ from typing import Any, ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
 from vscaf.errors import VscafError
 from vscaf.terminal import one_line
 from vscaf.top import feed
 from vscaf.top.columns import Order, ordered
-from vscaf.top.cpu_map import LEGEND, Line, colour, cpu_map, label, marks
+from vscaf.top.cpu_map import LEGEND, Owners, marks
 from vscaf.top.detail import detail
 from vscaf.top.domains import State
 from vscaf.top.plain import heading, newest
-from vscaf.top.widgets import DomainTable
+from vscaf.top.widgets import CpuMap, DomainTable, TextLines
 from vscaf.values import HostCpus
 
 KEYS = "s sort  r reverse  / filter  Space pause  q quit"
@@ -65,12 +65,11 @@ class TopApp(App[None]):
         """The parts of the screen, from top to bottom."""
         yield Static("", id="heading", markup=False)
         yield Static("", id="problem", markup=False)
-        with VerticalScroll(id="map", can_focus=False):
-            yield Static("", id="cpus", markup=False)
+        yield CpuMap()
         yield DomainTable()
         with Horizontal(id="below"):
-            yield Static("", id="detail", markup=False)
-            yield Static("", id="events", markup=False)
+            yield TextLines("detail")
+            yield TextLines("events")
         yield Input(id="filter", placeholder="words in name, state or agent's state")
         yield Static(f"{KEYS}   {LEGEND}", id="keys", markup=False)
 
@@ -127,18 +126,19 @@ class TopApp(App[None]):
     def _draw_selected(self) -> None:
         """Draws what depends on the selected domain."""
         selected = self.table.selected
-        self._set("detail", Text("\n".join(detail(selected)) if selected else "no domain"))
+        self.query_one("#detail", TextLines).show(detail(selected) if selected else ["no domain"])
         if self.state is not None:
-            lines = cpu_map(self.state.pool, self.state.reserve, self.state.domains, self._host)
-            self._set("cpus", map_text(lines, selected.name if selected else None))
+            owners = Owners(self.state.pool, self.state.reserve, self.state.domains, self._host.online)
+            self.query_one(CpuMap).show(owners, self._host, selected.name if selected else None)
 
     def _draw_events(self) -> None:
         self._drawing_events = False
         if self.paused or not self.is_running:
             return
-        width, height = self.query_one("#events").size
+        widget = self.query_one("#events", TextLines)
+        width, height = widget.size
         if height > 0:
-            self._set("events", Text("\n".join(newest(list(self._events)[-height:], width, height))))
+            widget.show(newest(list(self._events)[-height:], width, height))
 
     def _set(self, name: str, text: Text) -> None:
         """Changes a part of the screen, if its text is new."""
@@ -151,8 +151,8 @@ class TopApp(App[None]):
         self._draw_selected()
 
     def on_resize(self) -> None:
-        """Fills the new height."""
-        self.call_after_refresh(self._draw_events)
+        """Fills the new size."""
+        self.call_after_refresh(self._draw)
 
     def action_sort(self) -> None:
         """Sorts by the next column."""
@@ -198,18 +198,3 @@ class TopApp(App[None]):
     def _close_filter(self) -> None:
         self.query_one("#filter", Input).display = False
         self.table.focus()
-
-
-def map_text(lines: list[Line], selected: str | None) -> Text:
-    """The map in colours. Each domain has one, by its letter; the pCPUs of the selected one are inverse."""
-    out = Text(no_wrap=False)
-    for number, line in enumerate(lines):
-        out.append("\n" if number else "")
-        out.append(f"{label(line)} ", style="dim")
-        for core in line.cores:
-            out.append(" ")
-            for cell in core:
-                style = colour(cell.mark) if cell.domain is not None else "dim"
-                inverse = " reverse" if cell.domain is not None and cell.domain == selected else ""
-                out.append(cell.mark, style=style + inverse)
-    return out

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from vscaf.cpulist import format_cpu_list, parse_cpu_list
+from vscaf.cpulist import format_cpu_list
 from vscaf.terminal import printable
-from vscaf.top.domains import Domain, Figures, figures, measured, speedup
+from vscaf.top.domains import Domain, Figures, figures, measured, pcpus, speedup
 from vscaf.values import State
 
 UNKNOWN, NONE = "?", "-"
@@ -57,7 +57,7 @@ def partition_by_node(partition: str | None, node_of: Mapping[int, int]) -> str:
     if not partition:
         return NONE
     by_node: dict[int, list[int]] = {}
-    for cpu in parse_cpu_list(partition):
+    for cpu in pcpus(partition):
         by_node.setdefault(node_of.get(cpu, -1), []).append(cpu)
     nodes = ((UNKNOWN if node < 0 else node, cpus) for node, cpus in sorted(by_node.items()))
     return " ".join(f"{node}:{format_cpu_list(cpus)}" for node, cpus in nodes)
@@ -91,7 +91,7 @@ COLUMNS = (
         "node:pCPUs",
         15,
         lambda one, _, node_of: partition_by_node(one.partition, node_of),
-        lambda one: min(parse_cpu_list(one.partition)) if one.partition else None,
+        lambda one: min(pcpus(one.partition)) if one.partition else None,
         number=False,
     ),
     Column("demand", 6, lambda one, _, __: _runs(one, one.demand, "d"), lambda one: one.demand),

@@ -5,11 +5,11 @@ node 1  cc cc .. ..
 """
 
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from vscaf.cpulist import parse_cpu_list
-from vscaf.top.domains import Domain
+from vscaf.top.domains import Domain, pcpus
 from vscaf.values import HostCpus
 
 MARKS = string.ascii_letters + string.digits
@@ -19,20 +19,52 @@ LEGEND = ". free   * shared   - reserve   ! offline"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """A pCPU. *domain*: the one that has it; None: none, or several."""
+class Line:
+    """The cores of a NUMA node, or a part of them. *label*: empty if the line continues the one before."""
 
-    cpu: int
+    label: str
+    cores: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is shown for a pCPU. *domain*: the one that has it; None: none, or several."""
+
     mark: str
     domain: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A NUMA node (None: not known) with its cores."""
+def layout(cpus: Iterable[int], host: HostCpus, width: int | None = None) -> list[Line]:
+    """A line for each NUMA node with its cores, several if it does not fit into *width* characters.
 
-    node: int | None
-    cores: tuple[tuple[Cell, ...], ...]
+    pCPUs that *host* does not know, because they are offline, have no node.
+    """
+    shown = frozenset(cpus)
+    core_of = {cpu: core & shown for core in host.cores for cpu in core}
+    by_node: dict[int, set[frozenset[int]]] = {}
+    for cpu in shown:
+        by_node.setdefault(host.node_of.get(cpu, -1), set()).add(core_of.get(cpu, frozenset({cpu})))
+    names = {node: f"node {'?' if node < 0 else node}" for node in by_node}
+    margin = max(map(len, names.values()), default=0) + 2
+    lines = []
+    for node, cores in sorted(by_node.items(), key=lambda entry: (entry[0] < 0, entry[0])):
+        label = names[node]
+        for part in _wrapped(sorted(tuple(sorted(core)) for core in cores), None if width is None else width - margin):
+            lines.append(Line(label.ljust(margin), part))
+            label = ""
+    return lines
+
+
+def _wrapped(cores: Iterable[tuple[int, ...]], width: int | None) -> Iterator[tuple[tuple[int, ...], ...]]:
+    part: list[tuple[int, ...]] = []
+    used = 0
+    for core in cores:
+        if part and width is not None and used + len(core) > width:
+            yield tuple(part)
+            part, used = [], 0
+        part.append(core)
+        used += len(core) + 1
+    yield tuple(part)
 
 
 def marks(domains: Iterable[Domain]) -> dict[str, str]:
@@ -41,46 +73,28 @@ def marks(domains: Iterable[Domain]) -> dict[str, str]:
     return {name: MARKS[index] if index < len(MARKS) else NO_MARK for index, name in enumerate(names)}
 
 
-def cpu_map(pool: str, reserve: str, domains: Iterable[Domain], host: HostCpus) -> list[Line]:
-    """The pCPUs of pool and reserve. Those that *host* does not know, because they are offline, have no node."""
-    domains = list(domains)
-    letters = marks(domains)
-    holders: dict[int, list[str]] = {}
-    for domain in domains:
-        for cpu in parse_cpu_list(domain.partition or ""):
-            holders.setdefault(cpu, []).append(domain.name)
-    in_pool, in_reserve = parse_cpu_list(pool), parse_cpu_list(reserve)
-    shown = in_pool | in_reserve | holders.keys()
-    core_of = {cpu: core & shown for core in host.cores for cpu in core}
+class Owners:
+    """Whose each pCPU is. *online*: the host's pCPUs; empty: not known."""
 
-    def cell(cpu: int) -> Cell:
-        names = holders.get(cpu, [])
-        if len(names) > 1:
-            return Cell(cpu, SHARED)
-        if names:
-            return Cell(cpu, letters[names[0]], names[0])
-        if host.online and cpu not in host.online:
-            return Cell(cpu, OFFLINE)
-        return Cell(cpu, FREE if cpu in in_pool else RESERVE)
+    def __init__(self, pool: str, reserve: str, domains: Iterable[Domain], online: frozenset[int]) -> None:
+        domains = list(domains)
+        self._letters = marks(domains)
+        self._in_pool = parse_cpu_list(pool)
+        self._online = online
+        self._holders: dict[int, str | None] = {}
+        for domain in domains:
+            for cpu in pcpus(domain.partition):
+                self._holders[cpu] = None if cpu in self._holders else domain.name
+        self.cpus = self._in_pool | parse_cpu_list(reserve) | self._holders.keys()
 
-    return [
-        Line(node, tuple(tuple(cell(cpu) for cpu in sorted(core)) for core in sorted(cores, key=min)))
-        for node, cores in sorted(_cores_by_node(shown, core_of, host.node_of).items(), key=_unknown_last)
-    ]
-
-
-def _cores_by_node(
-    shown: Iterable[int], core_of: Mapping[int, frozenset[int]], node_of: Mapping[int, int]
-) -> dict[int | None, set[frozenset[int]]]:
-    out: dict[int | None, set[frozenset[int]]] = {}
-    for cpu in shown:
-        out.setdefault(node_of.get(cpu), set()).add(core_of.get(cpu, frozenset({cpu})))
-    return out
-
-
-def _unknown_last(entry: tuple[int | None, object]) -> tuple[bool, int]:
-    node = entry[0]
-    return node is None, node or 0
+    def cell(self, cpu: int) -> Cell:
+        """What is shown for a pCPU."""
+        if cpu in self._holders:
+            name = self._holders[cpu]
+            return Cell(SHARED) if name is None else Cell(self._letters[name], name)
+        if self._online and cpu not in self._online:
+            return Cell(OFFLINE)
+        return Cell(FREE if cpu in self._in_pool else RESERVE)
 
 
 def colour(mark: str) -> str:
@@ -88,11 +102,8 @@ def colour(mark: str) -> str:
     return PALETTE[ord(mark) % len(PALETTE)]
 
 
-def text(lines: Iterable[Line]) -> list[str]:
+def plain(lines: Iterable[Line], owners: Owners) -> list[str]:
     """The map as plain text."""
-    return [f"{label(one)}  " + " ".join("".join(cell.mark for cell in core) for core in one.cores) for one in lines]
-
-
-def label(line: Line) -> str:
-    """The name of a line."""
-    return f"node {'?' if line.node is None else line.node}"
+    return [
+        line.label + " ".join("".join(owners.cell(cpu).mark for cpu in core) for core in line.cores) for line in lines
+    ]

@@ -5,10 +5,12 @@ With 1,000 domains most of a status is about programs. So these stay JSON until 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
 from vscaf.control.messages import ProcessStatus, SpeedupStatus
+from vscaf.cpulist import parse_cpu_list
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +44,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     exploring: list[str]
     violations: list[str]
     domains: list[Domain]
+
+
+@lru_cache(maxsize=8192)
+def pcpus(partition: str | None) -> frozenset[int]:
+    """The pCPUs of a partition. Most partitions are the same from one second to the next."""
+    return parse_cpu_list(partition or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from vscaf.cpulist import parse_cpu_list
 from vscaf.terminal import printable
 from vscaf.top.columns import COLUMNS, Order, fitted, ordered, row
-from vscaf.top.domains import State
+from vscaf.top.domains import State, pcpus
 from vscaf.values import HostCpus
 
 INDENT = 9
@@ -19,7 +19,7 @@ INDENT = 9
 def heading(state: State) -> str:
     """The daemon in one line."""
     pool = parse_cpu_list(state.pool)
-    held = pool & frozenset().union(*(parse_cpu_list(one.partition or "") for one in state.domains))
+    held = pool & frozenset().union(*(pcpus(one.partition) for one in state.domains))
     parts = [f"policy {state.policy}", f"pool {state.pool}: {len(held)} of {len(pool)} pCPUs held"]
     parts += [f"{len(state.domains)} domains", f"{state.transitions} transitions"]
     parts += ["observes only"] if state.managing is False else []

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from control_recorder import Recorder, on_server
-from pseudo_terminal import in_terminal
 from vscaf.cli.main import main
 from vscaf.events import EventLog
 from vscaf.lab.polling import soon, until
 from vscaf.plot import session
 from vscaf.plot.recording import Recording, record
+from vscaf_bench.pseudo_terminal import in_terminal
 
 # A thread with the name of a vCPU computes until standard input ends.
 COMPUTES = """

@@ -3,14 +3,15 @@
 from pathlib import Path
 
 from top_states import HOST, domain, state
-from vscaf.top.cpu_map import cpu_map, marks, text
+from vscaf.top.cpu_map import Cell, Owners, layout, marks, plain
 from vscaf.top.host_cpus import read_host_cpus
 from vscaf.values import HostCpus
 
 
 def drawn(*domains: tuple[str, str], host: HostCpus = HOST, pool: str = "2-15", reserve: str = "0-1") -> list[str]:
     shown = state([domain(name, partition) for name, partition in domains])
-    return text(cpu_map(pool, reserve, shown.domains, host))
+    owners = Owners(pool, reserve, shown.domains, host.online)
+    return plain(layout(owners.cpus, host), owners)
 
 
 def test_cores_and_nodes() -> None:
@@ -18,9 +19,16 @@ def test_cores_and_nodes() -> None:
 
 
 def test_a_pcpu_of_several_domains_is_no_domains() -> None:
-    lines = cpu_map("2-15", "", state([domain("a", "2-3"), domain("b", "2-3")]).domains, HOST)
-    first = lines[0].cores[0][0]
-    assert (first.mark, first.domain) == ("*", None)
+    owners = Owners(
+        "2-15", "", state([domain("a", "2-3"), domain("b", "2-3"), domain("c", "3-4")]).domains, HOST.online
+    )
+    assert [owners.cell(cpu) for cpu in (2, 3, 4)] == [Cell("*"), Cell("*"), Cell("c", "c")]
+
+
+def test_a_node_that_does_not_fit_continues_below() -> None:
+    lines = layout(range(16), HOST, 16)
+    assert [line.label.strip() for line in lines] == ["node 0", "", "node 1", ""]
+    assert [line.cores for line in lines[:2]] == [((0, 1), (2, 3), (4, 5)), ((6, 7),)]
 
 
 def test_a_pcpu_that_is_offline_is_not_free() -> None:

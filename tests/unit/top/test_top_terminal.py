@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from pseudo_terminal import in_terminal
 from vscaf.lab.polling import until
+from vscaf_bench.pseudo_terminal import in_terminal
 
 
 def test_it_opens_says_that_no_daemon_runs_and_ends(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from vscaf.lab.polling import until
+from vscaf.lab.polling import POLL_S, until
 
 # Ctrl-C reaches only processes whose controlling terminal this is.
 IN_SESSION = """
@@ -34,13 +34,16 @@ class Terminal:
             self.output += os.read(self.screen, 1 << 16)
         return text.encode() in self.output
 
-    def wait_for(self, text: str) -> None:
-        until(lambda: self.shows(text), lambda: f"{text!r} in {bytes(self.output)!r}")
+    def wait_for(self, text: str, poll_s: float = POLL_S) -> None:
+        """Reads until *text* was written."""
+        until(lambda: self.shows(text), lambda: f"{text!r} in {bytes(self.output)!r}", poll_s=poll_s)
 
     def type(self, keys: bytes) -> None:
+        """Types these keys."""
         os.write(self.screen, keys)
 
     def ended(self) -> bool:
+        """Whether the process has ended."""
         self.shows("")  # a process whose terminal is full would wait
         return self.process.poll() is not None
 
