@@ -21,6 +21,7 @@ from vscaf.events import EventLog
 from vscaf.lab.polling import soon
 from vscaf.top.app import TopApp
 from vscaf.top.columns import COLUMNS, Order
+from vscaf.top.widgets import CpuMap
 
 GOLDEN = Path(__file__).parent / "golden"
 INTERVAL_S = 0.02
@@ -208,6 +209,27 @@ def test_columns_that_do_not_fit_can_be_reached(directory: Path) -> None:
         await view.shows("3.40 on 4")
 
     in_view(directory, work, size=(70, 24))
+
+
+def test_the_map_fits_a_terminal_that_becomes_narrow(directory: Path) -> None:
+    async def work(view: View) -> None:
+        view.says(domain("big", "0-63"), pool="0-63", reserve="")
+        shown = view.app.query_one(CpuMap)
+        await soon(lambda: shown.size.height == 3)
+        await view.pilot.resize_terminal(60, 30)
+        await soon(lambda: shown.size.height == 4)
+
+    in_view(directory, work, size=(120, 30))
+
+
+def test_the_map_of_many_pcpus_leaves_room(directory: Path) -> None:
+    async def work(view: View) -> None:
+        view.says(domain("big", "0-1999"), pool="0-3999", reserve="")
+        await view.shows("big")
+        await soon(lambda: view.app.query_one(CpuMap).size.height == CpuMap.MOST)
+        assert "big" in view.rows()
+
+    in_view(directory, work)
 
 
 def colours(app: TopApp) -> set[str]:

@@ -5,19 +5,22 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from control_recorder import Recorder, on_server, serving
 from top_states import HOST, domain, state, status
 from vscaf.cli.main import main
+from vscaf.control.messages import Status
 from vscaf.errors import VscafError
 from vscaf.events import EventLog
 from vscaf.lab.polling import soon
 from vscaf.top import feed
 from vscaf.top.columns import Order
 from vscaf.top.domains import State
-from vscaf.top.plain import decision, table
+from vscaf.top.plain import decision, newest, table
 from vscaf.top.printing import print_once, print_tables
+from vscaf_bench.operator_status import states
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -137,6 +140,28 @@ def test_a_decision_in_one_line() -> None:
         decision({**event, "why": "because", "fields": {}})
         == "12:34:56 allocation a\N{REPLACEMENT CHARACTER} - -> 2: because"
     )
+
+
+def test_the_newest_decisions_fit() -> None:
+    events = [
+        {
+            "time": f"2026-01-01T12:34:0{n}.000Z",
+            "kind": "policy",
+            "domain": None,
+            "from": "a",
+            "to": "b",
+            "why": "it is so",
+        }
+        for n in range(3)
+    ]
+    assert newest(events, 30, 3) == ["         so", "12:34:02 policy a -> b: it is", "         so"]
+    assert newest(events, 80, 2) == ["12:34:01 policy a -> b: it is so", "12:34:02 policy a -> b: it is so"]
+
+
+def test_a_daemon_of_the_benchmark_can_be_shown() -> None:
+    for one in states(200):
+        shown = msgspec.convert(one, Status)
+        assert len(table(msgspec.json.decode(msgspec.json.encode(shown), type=State), Order("steal"), HOST)) == 202
 
 
 def test_the_command_prints_one_table(directory: Path) -> None:
