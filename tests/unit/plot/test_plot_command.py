@@ -16,7 +16,7 @@ from vscaf.cli.main import main
 from vscaf.events import EventLog
 from vscaf.lab.polling import soon, until
 from vscaf.plot import session
-from vscaf.plot.recording import Recording, record
+from vscaf.plot.recording import Recording, _to_sample, record
 from vscaf_bench.pseudo_terminal import in_terminal
 
 # A thread with the name of a vCPU computes until standard input ends.
@@ -74,6 +74,11 @@ def test_a_daemon_that_is_away_is_no_obstacle(tmp_path: Path) -> None:
         recorded.cancel()
 
     asyncio.run(work())
+
+
+def test_only_domains_of_one_process_are_sampled() -> None:
+    assert _to_sample(Recording(0.1), {"a": [1], "b": [2, 3]}) == {1: "a"}
+    assert _to_sample(Recording(0.1, ["b", "c"]), {"a": [1], "b": [2, 3], "c": [4]}) == {4: "c"}
 
 
 def test_two_domains_of_one_name_are_not_mixed_up(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_pause_keeps_the_screen(directory: Path) -> None:
         before, asked = screen_text(view.app), view.app.state
         view.says(domain("new", "2-3"))
         view.events.record("appeared", "new")
-        await soon(lambda: view.app._events)
+        await soon(lambda: view.app._events and not view.app._drawing_events)
         await view.pilot.pause()
         assert screen_text(view.app) == before and view.app.state is asked
         await view.press("space")

@@ -118,6 +118,27 @@ def test_events_of_the_next_daemon_follow_those_of_the_first(directory: Path) ->
     asyncio.run(work())
 
 
+def test_events_are_not_repeated_after_a_broken_connection(directory: Path) -> None:
+    async def work(path: Path, target: Recorder, events: EventLog) -> None:
+        got: list[str] = []
+
+        async def listen() -> None:
+            async for event in feed.events(path, reconnect_s=0.01):
+                got.append(event["why"])
+
+        for why in ("a", "b"):
+            events.record("policy", None, why=why)
+        events.close()  # from now on each connection ends after the newest event
+        listening = asyncio.create_task(listen())
+        await soon(lambda: "b" in got)
+        events.record("policy", None, why="c")
+        await soon(lambda: "c" in got)
+        listening.cancel()
+        assert got == ["a", "b", "c"]
+
+    on_server(directory, work)
+
+
 def test_an_answer_of_another_version_is_an_error(directory: Path) -> None:
     async def work(path: Path, target: Recorder, events: EventLog) -> None:
         target.status = lambda: {"policy": 7}  # type: ignore[method-assign]
