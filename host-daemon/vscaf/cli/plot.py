@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from vscaf.cli.client import find_socket, with_daemon
+from vscaf.cli.completion import complete_domain
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line
 
@@ -17,7 +18,7 @@ RECORDED_S = 10.0
 
 
 @click.command(short_help="Plot allocations and occupancy of pCPUs.")
-@click.argument("domains", nargs=-1, metavar="[DOMAIN]...")
+@click.argument("domains", nargs=-1, metavar="[DOMAIN]...", shell_complete=complete_domain)
 @with_daemon
 @click.option(
     "--seconds",
@@ -36,6 +37,7 @@ RECORDED_S = 10.0
     metavar="SECONDS",
     help="The step of the timeline.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print what was recorded as JSON, at the end.")
 def plot(
     *,
     domains: tuple[str, ...],
@@ -44,26 +46,29 @@ def plot(
     seconds: float | None,
     output: Path | None,
     bin_s: float,
+    as_json: bool,
 ) -> None:
-    """Plot which pCPUs each DOMAIN was allotted and which ones it used, live in the terminal or as a picture.
+    """Plot which pCPUs each DOMAIN was allotted, and which ones it used.
 
-    Without DOMAIN: all domains of libvirt on this host, managed or not. The kernel's accounting of the vCPU threads
-    tells what they used; it also works without a daemon. Ctrl-C ends the recording, and the picture is written.
+    Live in the terminal, or as a picture. Without DOMAIN: all domains of libvirt on this host, managed or not. What
+    they used comes from the kernel's accounting of the vCPU threads, also without a daemon. Ctrl-C ends the recording;
+    the picture is still written.
 
     \b
-    Example:
+    Examples:
+      vscaf plot
       vscaf plot --seconds 60 --output timeline.svg
     """
     from vscaf.plot import session  # noqa: PLC0415  (other commands do not need it)
 
-    live = output is None and sys.stdout.isatty()
+    live = output is None and not as_json and sys.stdout.isatty()
     try:
         if output is not None:
             session.check_output(output, SUFFIXES)
         recording = session.Recording(bin_s, domains)
         end_s = None if seconds is None and live else time.monotonic() + (seconds or RECORDED_S)
         asyncio.run(session.run(find_socket(socket, config), recording, end_s, live=live))
-        session.finish(recording, output, live=live)
+        session.finish(recording, output, live=live, as_json=as_json)
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -1,13 +1,16 @@
 """`vscaf top`: the daemon's decisions as they fall."""
 
 import asyncio
+import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import click
 
 from vscaf.cli.client import find_socket, run, with_daemon
+from vscaf.control.client import get_status
 from vscaf.top.columns import BY_NAME, Order
 from vscaf.top.host_cpus import read_host_cpus
 from vscaf.top.printing import print_once, print_tables
@@ -34,18 +37,34 @@ NO_TEXTUAL = (
 @click.option("--sort", "column", type=click.Choice(list(BY_NAME)), default="domain", show_default=True)
 @click.option("--reverse", is_flag=True, help="Sort the other way: numbers with the smallest first.")
 @click.option("--filter", "words", default="", metavar="WORDS", help="Only domains with all WORDS in name or state.")
+@click.option("--json", "as_json", is_flag=True, help="Print the status as one line of JSON for each interval.")
 def top(
-    *, socket: Path | None, config: Path, interval_s: float, once: bool, column: str, reverse: bool, words: str
+    *,
+    socket: Path | None,
+    config: Path,
+    interval_s: float,
+    once: bool,
+    column: str,
+    reverse: bool,
+    words: str,
+    as_json: bool,
 ) -> None:
-    """Watch the domains live: their pCPUs, demand, speedup and losses, and each decision as it falls.
+    """Watch the domains live: pCPUs, demand, speedup, losses, and each decision.
 
-    If the output is not a terminal, this prints a plain table for each interval, and the decisions between two tables.
-    While no daemon answers, the view says so and waits for one.
+    If the output is no terminal, it is a plain table for each interval, with the decisions between two tables. While no
+    daemon answers, it says so and waits for one.
+
+    Keys: s sorts by the next column, r reverses, / filters, Space pauses, q quits.
 
     \b
-    Keys: s sorts by the next column, r reverses, / filters, Space pauses, q quits.
+    Examples:
+      vscaf top --sort steal
+      vscaf top --once
     """
     path, order, host = find_socket(socket, config), Order(column, reverse, words), read_host_cpus()
+    if as_json:
+        _json_lines(path, None if once else interval_s)
+        return
     if once:
         run(lambda: print_once(path, order, host, click.echo))
         return
@@ -58,6 +77,18 @@ def top(
         sys.exit(0)  # the usual way to end it
 
 
+def _json_lines(path: Path, interval_s: float | None) -> None:
+    """The status as `vscaf status --json` has it, in one line; with an interval again and again."""
+    try:
+        while True:
+            click.echo(json.dumps(run(lambda: get_status(path))))
+            if interval_s is None:
+                return
+            time.sleep(interval_s)
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
 def _complain(message: str) -> None:
     click.echo(f"vscaf: {message}", err=True)
 
@@ -68,4 +99,6 @@ def _live(path: Path, order: Order, host: HostCpus, interval_s: float) -> None:
     except ImportError as error:
         click.echo(f"vscaf: {NO_TEXTUAL.format(error=error)}", err=True)
         sys.exit(1)
+    if not os.environ.get("NO_COLOR"):
+        os.environ.pop("NO_COLOR", None)  # empty means colours, but not to textual
     TopApp(path, order, host, interval_s).run()

@@ -18,6 +18,7 @@ from vscaf.values import LEFT_ALONE, State
 def status(daemon: Daemon) -> dict[str, Any]:
     """The Status of *daemon*: of each domain of its configuration, and of each other domain that it knows."""
     running = {domain.name: domain for domain in daemon.managed.values()}
+    prediction = daemon.decider.prediction({name: len(domain.held) for name, domain in running.items()})
     shown = Status(
         configured_at=daemon.configured_at,
         policy=daemon.policy_name,
@@ -29,13 +30,17 @@ def status(daemon: Daemon) -> dict[str, Any]:
         managing=daemon.decision.managed if daemon.decision is not None else None,
         unknown=daemon.unknown_since_s is not None,
         transitions=daemon.transitions,
-        transition_s=round(daemon.decider.transition_s, 4),
+        transition_s=round(daemon.decider.transition_s, 4) if daemon.decider.transition_measured else None,
         exploring=sorted(daemon.decider.exploring),
         exploration_cost=round(daemon.decider.cost, 6),
         exploration_lost_s=round(daemon.decider.lost_s, 4),
+        optimum_speedup=_rounded(prediction.optimum),
+        lost_speedup=_rounded(prediction.lost),
         violations=list(daemon.violations),
         domains=[
-            domain_status(running[name]) if name in running else DomainStatus(name=name, state=State.NOT_RUNNING)
+            domain_status(running[name], prediction.speedups.get(name))
+            if name in running
+            else DomainStatus(name=name, state=State.NOT_RUNNING)
             for name in sorted({*daemon.config.domains, *running})
         ],
     )
@@ -43,19 +48,26 @@ def status(daemon: Daemon) -> dict[str, Any]:
     return builtins
 
 
-def domain_status(domain: ManagedDomain) -> DomainStatus:
-    """The state of a running domain."""
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def domain_status(domain: ManagedDomain, speedup: float | None = None) -> DomainStatus:
+    """The state of a running domain. *speedup*: as its curve predicts for its present size; None: not known."""
     link = domain.link
     report = link.report if link is not None else None
     has_none = domain.state in LEFT_ALONE or (domain.state == State.UNKNOWN and not domain.held)
     return DomainStatus(
         name=domain.name,
+        uuid=domain.seen.key.uuid,
         state=domain.state,
         why=domain.unmanaged_why,
         partition=None if has_none else format_cpu_list(domain.held),
         allocation=None if has_none else len(domain.held),
         demand=domain.inferred.demand,
-        busy_cpus=round(domain.inferred.busy_cpus, 3),
+        busy_cpus=round(domain.inferred.busy_cpus, 3) if domain.inferred.usage_known else None,
+        steal_s=_rounded(domain.inferred.steal.total_s),
+        speedup=None if has_none else _rounded(speedup),
         paused=domain.seen.paused,
         suspended=domain.suspended_by_us,
         vcpus=domain.seen.vcpus,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import signal
 import time
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from vscaf.cpulist import format_cpu_list
 from vscaf.errors import UsageError, VscafError
 from vscaf.plot.recording import Recording, record
 from vscaf.plot.terminal import text, timeline
@@ -74,10 +76,35 @@ def _lines(recording: Recording, width: int, height: int | None) -> Text:
     return Text("\n").join([*map(Text, notes), *([text(rows[:most])] if rows else [])])
 
 
-def finish(recording: Recording, output: Path | None, *, live: bool) -> None:
-    """Writes the picture, or the timeline if it was not drawn already. VscafError if the file cannot be written."""
+def as_json_text(recording: Recording) -> str:
+    """What was recorded. Times are in seconds since the recording began; null pCPUs: not known."""
+    track = recording.bins.track()
+    document = {
+        "bin_s": track.bin_s,
+        "pool": format_cpu_list(recording.pool),
+        "not_known": list(recording.problems.values()),
+        "allotted": [
+            {
+                "at_s": round(one.at_s - track.start_s, 3),
+                "domain": one.domain,
+                "pcpus": None if one.cpus is None else format_cpu_list(one.cpus),
+            }
+            for one in recording.changes
+        ],
+        "used": {
+            str(pcpu): {name: [round(share, 4) for share in values] for name, values in shares.items()}
+            for pcpu, shares in track.shares.items()
+        },
+    }
+    return json.dumps(document)
+
+
+def finish(recording: Recording, output: Path | None, *, live: bool, as_json: bool) -> None:
+    """Writes what was recorded, unless it was drawn already. VscafError if the file cannot be written."""
+    if as_json:
+        click.echo(as_json_text(recording))
     if output is None:
-        if not live:
+        if not live and not as_json:
             click.echo(_lines(recording, PIPE_WIDTH, None).plain)
         return
     from vscaf.plot.figure import occupancy_figure  # noqa: PLC0415  (it imports matplotlib)
@@ -93,4 +120,4 @@ def finish(recording: Recording, output: Path | None, *, live: bool) -> None:
         figure.savefig(output, dpi=120)
     except OSError as error:
         raise VscafError(f"{output}: {error.strerror or error}: give another --output") from error
-    click.echo(f"written to {output}")
+    click.echo(f"written to {output}", err=as_json)

@@ -23,6 +23,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     allocation: int | None = None
     demand: int | None = None
     busy_cpus: float | None = None
+    steal_s: float | None = None
+    speedup: float | None = None
     paused: bool | None = None
     suspended: bool | None = None
     vcpus: int | None = None

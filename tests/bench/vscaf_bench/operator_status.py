@@ -41,6 +41,8 @@ def domain_status(number: int, allocation: int, rng: random.Random) -> DomainSta
         allocation=allocation if computes else 0,
         demand=VCPUS if computes else 0,
         busy_cpus=round(rng.uniform(0.8, 1.0) * allocation, 3) if computes else 0.0,
+        steal_s=round(rng.uniform(0.0, 100.0), 4),
+        speedup=round(rng.uniform(0.8, 1.0) * allocation, 4) if computes else None,
         paused=False,
         suspended=False,
         vcpus=VCPUS,
@@ -86,6 +88,8 @@ def states(number: int) -> list[dict[str, Any]]:
             exploring=[],
             exploration_cost=0.0,
             exploration_lost_s=0.0,
+            optimum_speedup=None,
+            lost_speedup=None,
             violations=[],
             domains=[domain_status(one, 1 + (one % 100 == variant) + one % 3, rng) for one in range(number)],
         )

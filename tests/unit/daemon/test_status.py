@@ -14,6 +14,8 @@ from vscaf.agentlink.messages import GuestCpus, GuestHello, ReportedProcess
 from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig
 from vscaf.control.messages import RulesStatus
+from vscaf.core.decide.prediction import Prediction
+from vscaf.core.model.steal import Steal
 from vscaf.daemon.status import domain_status, process_status, status
 from vscaf.domains.inferred import Inferred
 from vscaf.values import DomainKey, DomainSeen, RunState
@@ -185,7 +187,7 @@ class Shown:
     unmanaged_why: str = ""
     suspended_by_us: bool = False
     held: frozenset[int] = frozenset({0, 2})
-    inferred: Inferred = field(default_factory=lambda: Inferred(demand=2, busy_cpus=1.23456))
+    inferred: Inferred = field(default_factory=lambda: Inferred(demand=2, busy_cpus=1.23456, usage_known=True))
     seen: DomainSeen = field(
         default_factory=lambda: DomainSeen(DomainKey("u", 1), "a", True, RunState.PAUSED, 2, 4, {})
     )
@@ -194,8 +196,9 @@ class Shown:
 
 
 def test_the_status_of_a_domain() -> None:
-    got = domain_status(Shown())
+    got = domain_status(Shown(), 1.56789)
     assert (got.partition, got.allocation, got.demand, got.busy_cpus) == ("0,2", 2, 2, 1.235)
+    assert (got.uuid, got.speedup, got.steal_s) == ("u", 1.5679, None)
     assert (got.paused, got.vcpus, got.vcpus_maximum, got.agent, got.online) == (True, 2, 4, "no channel", None)
     assert got.rules == RulesStatus(minimum=1, maximum=3, weight=1.0, priority=0, rest=None)
     unheard = domain_status(Shown(link=AgentLink("a", Path("/nowhere"), lambda: None)))
@@ -215,6 +218,9 @@ def test_the_status_of_a_domain() -> None:
         assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "connected", "it is suspended"
         patched.setattr(AgentLink, "condition", "deaf")
         assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "deaf", "a deaf guest is shown as deaf"
+    assert domain_status(Shown(inferred=Inferred())).busy_cpus is None, "no window of vCPU time has ended yet"
+    stolen = Inferred(steal=Steal().after({0: 1.5, 1: 0.25}))
+    assert domain_status(Shown(inferred=stolen)).steal_s == 1.75
     resting = domain_status(Shown(state="resting", held=frozenset()))
     assert (resting.partition, resting.allocation) == ("", 0), "an empty partition is not an unknown one"
 
@@ -226,7 +232,14 @@ def test_what_is_left_alone_has_no_partition(state: str) -> None:
 
 
 def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
-    decider = SimpleNamespace(transition_s=0.12344, exploring=frozenset("ba"), cost=0.0042, lost_s=1.5)
+    decider = SimpleNamespace(
+        transition_s=0.12344,
+        transition_measured=True,
+        exploring=frozenset("ba"),
+        cost=0.0042,
+        lost_s=1.5,
+        prediction=lambda held: Prediction({}, 7.12341, None),
+    )
     daemon = SimpleNamespace(
         config=Config(pool="0-3"),
         configured_at="2026-01-01T00:00:00.000Z",
@@ -246,4 +259,7 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
     values = status(daemon)
     assert (values["exploring"], values["exploration_cost"], values["exploration_lost_s"]) == (["a", "b"], 0.0042, 1.5)
     assert values["transition_s"] == 0.1234
+    assert (values["optimum_speedup"], values["lost_speedup"]) == (7.1234, None)
+    decider.transition_measured = False
+    assert status(daemon)["transition_s"] is None, "it is only assumed"
     assert values["pool"] == "0-1,3", "pCPU 2 went offline and left the pool"

@@ -1,6 +1,7 @@
 """`vscaf plot` on processes that look like QEMU, beside a real control server."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -107,6 +108,14 @@ def test_a_pipe_gets_the_timeline_at_the_end(tmp_path: Path) -> None:
         done = vscaf_plot(NAME, "--seconds", "3", "--socket", f"{tmp_path}/s")
     assert done.exit_code == 0, done.output
     assert "allocations are not known" in done.stdout and f"a {NAME}: has ?, uses" in done.stdout
+
+
+def test_what_was_recorded_as_json(tmp_path: Path) -> None:
+    with qemu():
+        done = vscaf_plot(NAME, "--seconds", "3", "--json", "--socket", f"{tmp_path}/s")
+    recorded = json.loads(done.stdout)
+    assert recorded["allotted"] == [] and "allocations are not known" in recorded["not_known"][0]
+    assert any(sum(by_domain[NAME]) > 0 for by_domain in recorded["used"].values())
 
 
 def test_a_picture(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`vscaf top` to a pipe, with a real control server."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -192,6 +193,15 @@ def test_the_command_prints_one_table(directory: Path) -> None:
         )
         assert done.exit_code == 0, done.output
         assert [line.split()[0] for line in done.stdout.splitlines()] == ["policy", "domain", "cfd"]
+
+    with_domains(work, directory)
+
+
+def test_the_status_as_json(directory: Path) -> None:
+    async def work(path: Path, target: Recorder, events: EventLog) -> None:
+        arguments = ["top", "--once", "--json", "--socket", str(path)]
+        done = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+        assert json.loads(done.stdout) == status() and done.stdout.count("\n") == 1
 
     with_domains(work, directory)
 

@@ -36,7 +36,7 @@ def domain(name: str, partition: str = "", state: str = "cooperating", **others:
 
 
 DOMAINS = (
-    domain("cfd", "2-7", busy_cpus=5.81, processes=[
+    domain("cfd", "2-7", busy_cpus=5.81, speedup=4.2, steal_s=12.34, processes=[
         program("cg.C.x", 4, [(1, 1.0), (2, 1.9), (4, 3.4), (6, 4.1)],
                 useful=0.8, steal=0.02, idle_rate=0.1, inflation=0.06),
         program("mg.C.x", 2, [(1, 1.0), (2, 1.8)], useful=0.7, steal=0.08, idle_rate=0.25, inflation=0.12),
@@ -56,7 +56,7 @@ def status(domains: Sequence[DomainStatus] = DOMAINS, **others: Any) -> dict[str
         "configured_at": "2026-01-01T00:00:00.000Z", "policy": "max-speedup-fitted", "policy_options": {},
         "policy_previous": None, "weights_count": True, "pool": "2-15", "reserve": "0-1", "managing": True,
         "unknown": False, "transitions": 12, "transition_s": 0.1, "exploring": [], "exploration_cost": 0.0,
-        "exploration_lost_s": 0.0, "violations": [],
+        "exploration_lost_s": 0.0, "violations": [], "optimum_speedup": None, "lost_speedup": None,
     }  # fmt: skip
     builtins: dict[str, Any] = msgspec.to_builtins(Status(**given | others, domains=list(domains)))
     return builtins
