@@ -15,7 +15,9 @@ from vscaf.bench.command import bench
 from vscaf.cli.client import COMMANDS, policy
 from vscaf.cli.completion import completion
 from vscaf.cli.doctor import doctor
+from vscaf.cli.plot import plot
 from vscaf.cli.policy_check import check
+from vscaf.cli.top import top
 from vscaf.command_line import config_option
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
 from vscaf.errors import VscafError
@@ -55,7 +57,7 @@ def main(context: click.Context) -> None:
         context.color = False  # what rich prints obeys it by itself
 
 
-for command in (*COMMANDS, doctor, prepare, simulate, bench, completion):
+for command in (*COMMANDS, top, plot, doctor, prepare, simulate, bench, completion):
     main.add_command(command)
 policy.add_command(check)
 

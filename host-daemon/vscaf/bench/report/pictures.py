@@ -18,6 +18,7 @@ from vscaf.bench.intervals import Figure
 from vscaf.bench.places.place import BASELINES
 from vscaf.bench.report.recommendation import name_of
 from vscaf.bench.report.table import arrangement_order, baselines_of
+from vscaf.occupancy.pictures import COLOURS
 from vscaf.simulate.report.pictures import narrow, plain
 
 WIDTH = 10.0  # inches
@@ -25,15 +26,13 @@ WIDTH = 10.0  # inches
 FEW_PAIRS = 15
 """Up to this many pairs have their number next to their point. More numbers would hide the points."""
 
-# Baselines are grey, because policies are what is looked for. The other colours are those of Okabe and Ito, which
-# people with any kind of colour vision can tell apart.
+# Baselines are grey, because policies are what is looked for.
 GREYS = {
     "unmanaged": ("#d0d0d0", ""),
     "pinned": ("#d0d0d0", "////"),
     "static": ("#808080", ""),
     "quota": ("#808080", "...."),
 }
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442")
 MARKERS = "osD^vP*X"
 
 
