@@ -8,6 +8,8 @@ export const UNKNOWN = "?", NONE = "-";
 const NOT_RUNNING = "not running";
 const MARKS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const NO_MARK = "#";
+const BLOCKS = "▁▂▃▄▅▆▇█";
+const LONGEST_CURVE = 8;  // so many sizes of a speedup curve are drawn in a cell
 export const COLOURS = 8;
 export const KINDS = {free: ".", shared: "*", reserve: "-", offline: "!"};
 const WARNINGS = ["unknown", "refused", "foreign", "unmanaged", "fault"];
@@ -163,7 +165,11 @@ function speedupText(domain, known) {
     if (!known.programs.length)
         return NONE;
     const point = speedup(known.programs[0]);
-    return point ? `${point.speedup.toFixed(2)} on ${point.p}` : UNKNOWN;
+    if (!point)
+        return UNKNOWN;
+    const heights = [1, ...measured(known.programs[0]).map(one => one.speedup)].slice(0, LONGEST_CURVE), top = Math.max(...heights);
+    const drawn = heights.map(height => BLOCKS[Math.max(0, Math.min(7, Math.round(8 * height / top) - 1))]).join("");
+    return `${point.speedup.toFixed(2)} on ${point.p} ${drawn}`;
 }
 
 /* The table's rows, in order. `words`: each must be in the domain's name, state or agent's state. `descending` null:
@@ -211,19 +217,30 @@ export function heading(status) {
 }
 
 /* What is said about one domain: sentences, and its programs with their speedup curves. */
-export function detail(domain) {
+export function detail(domain, weightsCount = true) {
     const sentences = [`${domain.state}${domain.why ? `: ${domain.why}` : ""}`];
     if (domain.state !== NOT_RUNNING) {
         const age = typeof domain.report_age_s === "number" ? `report ${domain.report_age_s.toFixed(0)} s old` : "no report";
         const seconds = typeof domain.steal_s === "number" ? `${domain.steal_s.toFixed(1)} s` : UNKNOWN;
         sentences.push(`${domain.vcpus ?? UNKNOWN} of ${domain.vcpus_maximum ?? UNKNOWN} vCPUs, agent ${domain.agent ?? UNKNOWN}, ${age}`);
         sentences.push(`predicted speedup ${domain.speedup?.toFixed(2) ?? UNKNOWN}, ready without a pCPU ${seconds}`);
-        const rules = domain.rules;
-        sentences.push(rules ? `bounds ${rules.minimum ?? UNKNOWN} to ${rules.maximum ?? domain.vcpus_maximum ?? UNKNOWN} pCPUs, `
-            + `weight ${rules.weight ?? UNKNOWN}, priority ${rules.priority ?? UNKNOWN}, at rest ${rules.rest ?? UNKNOWN}`
-            : "bounds unknown");
+        sentences.push(rulesText(domain.rules, domain, weightsCount));
     }
     return {name: printable(domain.name), sentences: sentences.map(printable), programs: figures(domain).programs.map(program)};
+}
+
+/* The bounds, and the rules that differ from the defaults. */
+function rulesText(rules, domain, weightsCount) {
+    if (!rules)
+        return "bounds unknown";
+    const texts = [`bounds ${rules.minimum ?? 1} to ${rules.maximum ?? domain.vcpus_maximum ?? UNKNOWN} pCPUs`];
+    if ((rules.weight ?? 1) !== 1)
+        texts.push(`weight ${rules.weight}${weightsCount ? "" : ", which the policy ignores"}`);
+    if (rules.priority)
+        texts.push(`priority ${rules.priority}`);
+    if (rules.rest)
+        texts.push(`at rest: ${rules.rest}`);
+    return texts.join(", ");
 }
 
 function program(one) {
@@ -297,7 +314,7 @@ export function timeline(status, events, begin_ms, end_ms) {
 function spokenLane(name, segments) {
     const last = segments.at(-1);
     const now = last.to === 1 && last.known ? `${last.count} pCPUs now` : "no pCPU now";
-    return `${printable(name)}: ${now}, ${segments.length} allocations in this time`;
+    return `${printable(name)}: ${now}, ${segments.length} ${segments.length === 1 ? "allocation" : "allocations"} in this time`;
 }
 
 /* What may be done with a domain now. `text`: what will happen. */

@@ -108,11 +108,11 @@ function newRow(name, onSelect) {
     return element("tr", {".onclick": () => onSelect(name)}, ...cells);
 }
 
-export function showDetail(domain, buttons) {
+export function showDetail(domain, weightsCount, buttons) {
     $("detail").hidden = !domain;
     if (!domain)
         return;
-    const said = detail(domain);
+    const said = detail(domain, weightsCount);
     if (changed("detail", said)) {
         $("detail-title").textContent = said.name;
         $("detail-text").replaceChildren(...said.sentences.map(text => element("p", {}, text)), ...said.programs.map(shownProgram));

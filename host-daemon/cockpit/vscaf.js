@@ -24,7 +24,7 @@ function show() {
     const domain = page.status.domains.find(one => one.name === page.selected);
     showMap(page.status, page.host, page.selected);
     showTable(page.status, page.host, page.order, page.selected, select);
-    showDetail(domain, domain ? domainButtons(domain) : []);
+    showDetail(domain, page.status.weights_count, domain ? domainButtons(domain) : []);
     showTimeline(page.status, page.events, hostTime_ms(), Number($("window").value));
 }
 

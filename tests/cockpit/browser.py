@@ -96,6 +96,11 @@ class Page:
         await self.until(f"Boolean({found})")
         await self.value(f"{found}.click()")
 
+    async def press_enter(self) -> None:
+        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **key)
+
     async def look(self, width: int, dark: bool) -> None:
         """The size of the window, and whether the user prefers dark colours."""
         await self.call(
@@ -104,11 +109,10 @@ class Page:
         scheme = "dark" if dark else "light"
         await self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    async def screenshot(self, path: Path) -> None:
-        """The whole page as a PNG file."""
-        taken = await self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(taken["data"]))
+    async def screenshot(self, whole: bool = True) -> bytes:
+        """The page as a PNG file, or only what is in the window."""
+        taken = await self.call("Page.captureScreenshot", captureBeyondViewport=whole)
+        return base64.b64decode(taken["data"])
 
 
 async def until(check: Any, what: Any) -> None:
@@ -117,7 +121,7 @@ async def until(check: Any, what: Any) -> None:
 
     async def poll() -> None:
         nonlocal done
-        while not await check():
+        while not await check():  # noqa: ASYNC110  (the browser is asked)
             await asyncio.sleep(0.1)
         done = True
 
@@ -135,8 +139,9 @@ async def page(program: str) -> AsyncIterator[Page]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         port_file = Path(directory) / "DevToolsActivePort"
         process = await asyncio.create_subprocess_exec(
-            program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-port=0",
-            "--no-first-run", "--disable-extensions", "--disable-dev-shm-usage", f"--user-data-dir={directory}", "about:blank",
+            program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+            "--disable-extensions", "--disable-dev-shm-usage", "--remote-debugging-port=0",
+            f"--user-data-dir={directory}", "about:blank",
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:

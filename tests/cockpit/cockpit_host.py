@@ -13,12 +13,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
-from browser import until
+from browser import chromium, until
 from vscaf.values import HostCpus
 
 PAGE = Path(__file__).parents[2] / "host-daemon" / "cockpit"
 COCKPIT_WS = Path("/usr/lib/cockpit/cockpit-ws")
 BRIDGE = Path("/usr/bin/cockpit-bridge")
+
+
+def missing() -> list[str]:
+    """What these tests need and is not installed."""
+    return [str(one) for one in (COCKPIT_WS, BRIDGE) if not one.exists()] + ([] if chromium() else ["chromium"])
 
 
 def lscpu(host: HostCpus) -> dict[str, list[dict[str, object]]]:
