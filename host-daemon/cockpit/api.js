@@ -88,10 +88,10 @@ export async function readHostCpus() {
     }
 }
 
-/* Calls `onChange` with whether the user has administrative access, now and when that changes. */
+/* Calls `onChange` with whether the user has administrative access (null: not known yet), now and when that changes. */
 export function watchAdministrativeAccess(onChange) {
     const permission = cockpit.permission({admin: true});
-    const changed = () => onChange(permission.allowed === true);
+    const changed = () => onChange(permission.allowed);
     permission.addEventListener("changed", changed);
     changed();
 }

@@ -9,11 +9,11 @@ const EVENTS_KEPT = 1000;
 const NEEDS_ACCESS = "You need administrative access for this.";
 
 const page = {status: null, problem: null, host: hostCpus(null), events: [], order: {column: "domain", descending: null, words: ""},
-              selected: null, administrator: false};
+              selected: null, administrator: null};
 
 function show() {
     showHeading(page.status, page.problem);
-    $("access").hidden = page.administrator;
+    $("access").hidden = page.administrator !== false;
     $("set-policy").disabled = $("rollback").disabled = !page.administrator || !page.status;
     $("set-policy").title = $("rollback").title = page.administrator ? "" : NEEDS_ACCESS;
     $("rollback").hidden = !page.status?.policy_previous;

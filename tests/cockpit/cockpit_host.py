@@ -38,13 +38,19 @@ def lscpu(host: HostCpus) -> dict[str, list[dict[str, object]]]:
 
 
 @asynccontextmanager
-async def cockpit(directory: Path, control_socket: Path, host: HostCpus, user: str | None = None) -> AsyncIterator[str]:
+async def cockpit(
+    directory: Path,
+    control_socket: Path,
+    host: HostCpus,
+    user: str | None = None,
+    libvirt_uri: str = "test:///default",
+) -> AsyncIterator[str]:
     """The address of the page, as *user* sees it (None: as this user). The session needs no login."""
     package = directory / "data" / "cockpit" / "vscaf"
     shutil.copytree(PAGE, package)
     override = directory / "config" / "cockpit" / "vscaf.override.json"
     override.parent.mkdir(parents=True)
-    override.write_text(json.dumps({"config": {"control_socket": str(control_socket)}}))
+    override.write_text(json.dumps({"config": {"control_socket": str(control_socket), "libvirt_uri": libvirt_uri}}))
     told = directory / "bin" / "lscpu"
     told.parent.mkdir()
     told.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(lscpu(host))}\nEND\n")
