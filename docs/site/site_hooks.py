@@ -4,16 +4,15 @@ The site has the layout of the repository, so a link between two pages is the sa
 """
 
 import re
-from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from site_commands import ROOT
+from site_commands import pages as repository_pages
 from site_reference import PAGES, index
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("docs", "host-daemon", "guest-agent", "guest-libgomp", "policies", "ansible")
 LINK = re.compile(r"\]\(([\w./-]+)(?:#[\w-]+)?\)")
 ELSEWHERE = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//[^>]*>""")
 
@@ -21,7 +20,7 @@ ELSEWHERE = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["']
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The theme's files, all pages of the repository, the files that they link to, and the generated reference."""
     of_theme = [file for file in files if file.generated_by or not str(file.abs_src_path).startswith(config.docs_dir)]
-    pages = [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]
+    pages = repository_pages()
     linked = {
         (page.parent / link).resolve() for page in pages for link in LINK.findall(page.read_text(encoding="utf-8"))
     }

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import msgspec
+import site_commands
 from prometheus_client.core import Metric
 from vscaf.agentlink import messages as wire
 from vscaf.cli.main import main
@@ -345,7 +346,8 @@ def policies() -> str:
         marks = {"explores": "explores", "ignores_weights": "ignores weights", "timeless": "timeless"}
         marked = ", ".join(text for mark, text in marks.items() if getattr(policy, mark, False))
         rows.append((f"[`{name}`](#{name})", gives[name], options[name], marked))
-        sections.append(f"## {name}\n\n{inspect.getdoc(policy)}\n")
+        text = re.sub(r"\n- ", "\n\n- ", inspect.getdoc(policy) or "", count=1)  # Markdown wants an empty line there
+        sections.append(f"## {name}\n\n{text}\n")
     return (
         f"# Policies\n\n{table(('policy', 'what it gives', 'options', ''), rows)}\n"
         "[What the marks mean, and how to write your own](../../policies/README.md#the-contract).\n\n"
@@ -372,6 +374,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics": metrics,
     "control-api": control_api,
     "wire": wire_messages,
+    "commands": site_commands.summary,
 }
 """The functions that make the pages, by the names of the files in docs/reference/."""
 
