@@ -26,7 +26,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     others = {path for path in linked if path.is_file() and path.suffix != ".md" and path.is_relative_to(ROOT)}
     site = Files(of_theme)
-    for path in sorted({*pages, *others}):
+    for path in sorted({*pages, *others, *(ROOT / name for name in config.extra_css)}):
         site.append(File.generated(config, str(path.relative_to(ROOT)), abs_src_path=str(path)))
     for name, page_text in PAGES.items():
         site.append(File.generated(config, f"docs/reference/{name}.md", content=page_text()))

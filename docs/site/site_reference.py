@@ -171,9 +171,15 @@ def configuration() -> str:
                 continue
             text = texts[key].removesuffix("; restart")
             default = "required" if key in schema.get("required", ()) else _default(found)
-            yield f"`{key}`", type_text(found), default, "restart" if key in RESTART_KEYS else "at once", text
+            yield (
+                f"`{key}`",
+                type_text(found).removesuffix(" or null"),
+                default,
+                "by a restart" if key in RESTART_KEYS else "at a reload",
+                text,
+            )
 
-    heads = ("key", "type", "default", "a change needs", "")
+    heads = ("key", "type", "default", "changes", "")
     return (
         "# Configuration\n\nThe daemon reads `/etc/vscaf/vscaf.toml`, or the file after `--config`. "
         "`vscaf check-config FILE` checks a file.\nAn unknown key is refused. "

@@ -28,8 +28,8 @@ def test_configuration() -> None:
     keys = {*Config.__struct_fields__, *DomainConfig.__struct_fields__, *PolicyConfig.__struct_fields__}
     assert set(found) == keys - {"domains", "policy"}
     assert all(cells[-1] for cells in found.values())
-    assert found["period_ms"][1:4] == ["whole number, 10 to 60000", "`250`", "at once"]
-    assert found["uri"][3] == "restart"
+    assert found["period_ms"][1:4] == ["whole number, 10 to 60000", "`250`", "at a reload"]
+    assert found["uri"][3] == "by a restart"
 
 
 def test_metadata() -> None:
