@@ -1,11 +1,13 @@
 """The commands of the documentation, and what becomes of each: run by a test, or not run for a reason.
 
-Commands are in blocks fenced as `sh`. The line above a block may say how its commands are tested:
+Commands are in blocks fenced as `sh`, or as `console` with their output, after `# ` or `$ `. The line above a block may
+say how its commands are tested:
 
     <!-- run by: PATH, PATH -->    tests that run these commands, if with other names
     <!-- not run: REASON -->
 
-tests/unit/test_site_commands.py runs all other blocks. Older pages also have indented blocks, which have no marks.
+tests/unit/test_site_commands.py runs all other blocks. Indented blocks have no marks: their commands are only read. A
+text that stands far behind such a command explains it.
 """
 
 import re
@@ -50,10 +52,12 @@ def blocks(page: Path) -> Iterator[Block]:
     for number, line in enumerate(lines):
         if line.lstrip().startswith("```"):
             if fence:
-                if fence == "```sh":
+                if fence in ("```sh", "```console"):
                     mark = MARK.fullmatch(before)
-                    body = "\n".join(lines[begun + 1 : number])
-                    yield Block(name, begun + 1, body, mark[1] if mark else "", mark[2] if mark else "")
+                    body = lines[begun + 1 : number]
+                    if fence == "```console":
+                        body = [one[2:] for one in body if one.startswith(("# ", "$ "))]
+                    yield Block(name, begun + 1, "\n".join(body), mark[1] if mark else "", mark[2] if mark else "")
                 fence = ""
             else:
                 fence, begun, before = line.strip(), number, lines[number - 1].strip() if number else ""

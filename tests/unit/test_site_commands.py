@@ -19,8 +19,8 @@ BLOCKS = [block for page in pages() for block in blocks(page)]
 RUN_HERE = {"cat", "vscaf"}
 """Programs that an unmarked block may use. Such blocks are run, in a directory of their own for each page."""
 OTHER_PROGRAMS = {
-    *("adduser", "ansible-galaxy", "ansible-playbook", "apt-get", "cat", "cp", "curl", "docker", "editor", "git"),
-    *("journalctl", "kill", "lscpu", "meson", "numactl", "pip", "python3", "systemctl", "taskset", "virsh"),
+    *("adduser", "ansible-galaxy", "ansible-playbook", "apt-get", "cat", "cd", "cp", "curl", "docker", "editor", "git"),
+    *("journalctl", "kill", "ln", "lscpu", "meson", "numactl", "pip", "python3", "systemctl", "taskset", "virsh"),
     *("vscaf-agent-run", "vscaf-run"),
 }
 UNITS = {"vscaf", "vscaf-agent"}
@@ -101,6 +101,13 @@ def test_there_are_commands() -> None:
     assert sum(len(one.commands) for one in BLOCKS if one.mark != "indented") > 50
 
 
+def test_commands_are_in_blocks_that_can_be_marked() -> None:
+    """README.md stays as short as it is. docs/doctor.md has no fences yet."""
+    others = {label(one) for one in BLOCKS if one.mark == "indented"}
+    others -= {label(one) for one in BLOCKS if one.page in ("README.md", "docs/doctor.md")}
+    assert not others, "fence these blocks as sh, and mark them: CONTRIBUTING.md"
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=label)
 def test_commands_and_their_options_exist(block: Block) -> None:
     for program, *arguments in block.commands:
@@ -108,7 +115,7 @@ def test_commands_and_their_options_exist(block: Block) -> None:
             if not any(re.search(r"\.\.\.|^[A-Z]+$|[\[\]]", one) for one in arguments) or block.mark != "indented":
                 CHECKS[program](arguments)
         else:
-            assert program in OTHER_PROGRAMS or (ROOT / program).is_file(), program
+            assert program.rpartition("/")[2] in OTHER_PROGRAMS or (ROOT / program).is_file(), program
 
 
 def words_of(program: str, arguments: list[str]) -> list[str]:
@@ -140,6 +147,7 @@ def test_a_reason_is_a_sentence(block: Block) -> None:
     assert len(block.reason.split()) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({one.page for one in BLOCKS if one.mark == ""}))
 def test_unmarked_commands_run(page: str, tmp_path: Path) -> None:
     """In one shell for each page, so that a command finds the files that an earlier one has made."""
