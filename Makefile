@@ -104,7 +104,7 @@ ansible-venv: setup
 
 docs: setup ## build the documentation in build/docs; open build/docs/docs/index.html
 	@tests/make-extra-venv 'the documentation' $(BUILD)/docs-venv -e policies -e '.[docs]'
-	@$(STAGE) documentation env NO_MKDOCS_2_WARNING=1 $(BUILD)/docs-venv/bin/mkdocs --quiet build --strict
+	@$(STAGE) documentation env NO_MKDOCS_2_WARNING=1 $(BUILD)/docs-venv/bin/mkdocs build --strict
 
 check-ansible: ansible-venv ## check the Ansible collection: ansible-lint, ansible-test sanity, its tests; not in check
 	@$(STAGE) 'ansible-lint and ansible-test sanity' tests/ansible/lint $(BUILD)/ansible-venv
