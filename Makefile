@@ -29,7 +29,8 @@ endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
     packages check-packages check-ansible check-ansible-roots ansible-venv docs chaos check demo demo-standalone \
-    bench bench-agent bench-daemon bench-libgomp bench-pairs bench-parking bench-policies bench-workloads clean
+    bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
+    screenshots clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -136,7 +137,7 @@ demo: image ## let two guests share two CPUs: a table, build/demo/report.html an
 demo-standalone: programs venv ## let two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo --no-vm --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp bench-parking bench-agent bench-daemon bench-policies bench-pairs ## run all benchmarks
+bench: bench-libgomp bench-parking bench-agent bench-daemon bench-operator bench-policies bench-pairs ## run all benchmarks
 
 bench-agent: programs venv ## measure the cost and the speed of the guest agent; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
@@ -150,6 +151,9 @@ bench-libgomp: programs venv ## measure the cost of the shim and how well it lea
 bench-pairs: image ## measure pairs of NPB programs in guests, and without, under vscaf and two baselines (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.pairs --output $(BUILD)/bench $(ARGS)
 
+bench-operator: venv ## measure vscaf top with 1,000 domains: first paint, CPU time; ARGS=--quick
+	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.operator --output $(BUILD)/bench $(ARGS)
+
 bench-parking: image ## measure the cost of parking and offlining vCPUs in a real guest (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.parking --output $(BUILD)/bench $(ARGS)
 
@@ -158,6 +162,9 @@ bench-policies: venv ## measure in the simulator how good the policies are, and 
 
 bench-workloads: programs venv ## count the parallel regions of the shipped workloads, measure their speedup; ARGS=--quick
 	@PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.workloads --output $(BUILD)/bench $(ARGS)
+
+screenshots: venv ## make the pictures of vscaf top and vscaf plot in docs/pictures, and in build/screenshots to look at
+	@PYTHONPATH=tests/unit/helpers $(BIN)/python tests/screenshots.py --output docs/pictures --look $(BUILD)/screenshots
 
 clean: ## remove the build directory
 	rm -rf $(BUILD)

@@ -19,12 +19,12 @@ from xml.etree import ElementTree
 
 import libvirt
 import pytest
-from vscaf.bench.observe.sampler import Sampler
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf.lab.guest import AGENT_CHANNEL
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.runner import Command
+from vscaf.occupancy.sampler import Sampler
 from vscaf_lab.chaos_run import stopped
 from vscaf_lab.separation import affinities, rounds
 

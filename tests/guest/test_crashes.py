@@ -7,11 +7,11 @@ import json
 
 import libvirt
 import pytest
-from vscaf.bench.observe.sampler import Sample, Sampler
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.runner import Command
+from vscaf.occupancy.sampler import Sample, Sampler
 from vscaf_lab.separation import affinities, cpu_seconds, rounds
 
 from .conftest import POOL, POOL_LIST, Pair, enough, over_and_over

@@ -11,11 +11,11 @@ from typing import Any
 
 import libvirt
 import pytest
-from vscaf.bench.observe.sampler import Sampler
 from vscaf.cpulist import parse_cpu_list
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf.lab.polling import until
+from vscaf.occupancy.sampler import Sampler
 from vscaf_lab.separation import cpu_seconds, least_turns
 
 from .conftest import POOL, POOL_LIST, Pair, enough, over_and_over

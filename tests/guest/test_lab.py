@@ -14,9 +14,9 @@ from pathlib import Path
 
 import libvirt
 import pytest
-from vscaf.bench.observe.sampler import Sampler
 from vscaf.lab import Guest, LabError, PrivateLibvirt, cgroups, processes
 from vscaf.lab.polling import HANG_S, until
+from vscaf.occupancy.sampler import Sampler
 
 from .conftest import CACHE, IMAGE, Pair
 

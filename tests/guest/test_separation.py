@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vscaf.bench.observe.sampler import Sampler
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.runner import Command
+from vscaf.occupancy.sampler import Sampler
 from vscaf_lab.separation import affinities, affinity_changes, overlaps, partition_changes, rounds
 
 from .conftest import POOL_LIST, Pair, again, enough, over_and_over

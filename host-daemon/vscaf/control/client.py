@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -13,6 +13,8 @@ from vscaf.errors import UsageError, VscafError
 
 LINE_LIMIT_BYTES = 65536
 
+Answer = TypeVar("Answer")
+
 
 class NoDaemon(VscafError):
     """No daemon listens on the control socket."""
@@ -21,6 +23,12 @@ class NoDaemon(VscafError):
 async def get(path: Path, resource: str, timeout_s: float = 5.0) -> Any:
     """The answer of the daemon at *path* to GET *resource*. VscafError, in one line, if there is none."""
     return await _decoded_answer(path, "GET", resource, None, timeout_s)
+
+
+async def get_as(path: Path, resource: str, kind: type[Answer], timeout_s: float = 5.0) -> Answer:
+    """As get, decoded as *kind*, which is faster. VscafError also if the answer is not of this kind."""
+    async with _request(path, "GET", resource, None, timeout_s) as response:
+        return msgspec.json.decode(await response.read(), type=kind)
 
 
 async def post(path: Path, resource: str, body: Any = None, timeout_s: float = 120.0) -> Any:

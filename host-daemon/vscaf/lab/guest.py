@@ -15,6 +15,7 @@ from vscaf.lab.errors import LabError
 from vscaf.lab.polling import HANG_S
 from vscaf.lab.private_libvirt import PrivateLibvirt
 from vscaf.lab.runner import ClockOffset, Command, CommandResult, Runner
+from vscaf.occupancy.qemu import vcpu_threads
 
 AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"
@@ -161,7 +162,7 @@ class Guest:
     @property
     def vcpu_threads(self) -> dict[int, int]:
         """vCPU number -> thread id on the host."""
-        return processes.vcpu_threads(self.qemu_pid)
+        return vcpu_threads(self.qemu_pid)
 
     def launch(self) -> None:
         """Starts the domain without waiting for the guest."""

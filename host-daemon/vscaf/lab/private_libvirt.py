@@ -27,6 +27,7 @@ import libvirt
 
 from vscaf.lab import cgroups, processes
 from vscaf.lab.errors import LabError
+from vscaf.occupancy.qemu import thread_ids
 
 # Private directory inside the run directory -> the path that it is mounted over, only for the lab's daemons.
 BINDS = {
@@ -265,7 +266,7 @@ class PrivateLibvirt:
         the kept capabilities for those of another machine, and probe QEMU again.
         """
         self.connection.getVersion()
-        for thread in processes.thread_ids(self.libvirtd_pid):
+        for thread in thread_ids(self.libvirtd_pid):
             try:
                 os.sched_setaffinity(thread, os.sched_getaffinity(0))
             except ProcessLookupError:

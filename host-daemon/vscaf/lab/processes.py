@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from vscaf.occupancy.qemu import thread_ids
+
 POLL_S = 0.02
 
 
@@ -79,14 +81,6 @@ def end_child(child: subprocess.Popen[bytes], patience_s: float) -> None:
             continue
 
 
-def thread_ids(pid: int) -> list[int]:
-    """The process's thread ids; none if it is gone."""
-    try:
-        return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
 def tree(pid: int) -> list[int]:
     """The process and its descendants, except those whose parent has ended."""
     found = [pid]
@@ -120,31 +114,3 @@ def sigterm_exits() -> Iterator[None]:
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
-
-
-def qemu_pid_of(uuid: str) -> int | None:
-    """The pid of the QEMU that runs the domain of this UUID, by its command line. None: no process does."""
-    for directory in Path("/proc").iterdir():
-        if not directory.name.isdigit():
-            continue
-        try:
-            words = (directory / "cmdline").read_bytes().split(b"\0")
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
-        if b"-uuid" in words[:-1] and words[words.index(b"-uuid") + 1] == uuid.encode():
-            return int(directory.name)
-    return None
-
-
-def vcpu_threads(qemu_pid: int) -> dict[int, int]:
-    """QEMU's vCPU threads: vCPU number -> thread id."""
-    found = {}
-    for thread in thread_ids(qemu_pid):
-        try:
-            name = Path(f"/proc/{qemu_pid}/task/{thread}/comm").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # the thread has ended meanwhile
-        match = re.match(r"CPU (\d+)/(?:KVM|TCG)$", name)
-        if match:
-            found[int(match.group(1))] = thread
-    return dict(sorted(found.items()))

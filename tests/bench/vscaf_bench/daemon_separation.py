@@ -22,9 +22,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from vscaf.bench.intervals import median_interval
-from vscaf.bench.observe.sampler import Sample, Sampler
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
+from vscaf.occupancy.sampler import Sample, Sampler
 from vscaf_lab.separation import affinities, ran_on, rounds
 
 from .report import Report, Result

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vscaf.bench.observe.sampler import Sample
+from vscaf.occupancy.sampler import Sample
 
 from vscaf_lab.separation import Window, rounds
 

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import libvirt
-from vscaf.bench.observe.sampler import Sample, Sampler
 from vscaf.lab import processes
 from vscaf.lab.daemon import DaemonProcess
 from vscaf.lab.errors import LabError
 from vscaf.lab.guest import AGENT_CHANNEL, Guest
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.private_libvirt import PrivateLibvirt
+from vscaf.occupancy.sampler import Sample, Sampler
 
 from vscaf_lab.chaos import (
     DAEMON,

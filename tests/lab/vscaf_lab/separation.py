@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, cycle, pairwise, permutations
 from math import inf
 
-from vscaf.bench.observe.sampler import INTERVAL_S, Sample
+from vscaf.occupancy.sampler import INTERVAL_S, Sample
 
 Window = tuple[float, float]
 _NOTHING: frozenset[int] = frozenset()

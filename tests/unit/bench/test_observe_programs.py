@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from vscaf.bench.observe.host_load import HostLoadMeter
 from vscaf.bench.observe.pace import PaceMeter, Paces, steady_seconds
-from vscaf.bench.observe.sampler import Sample, Sampler
-from vscaf.bench.observe.timeline import track
 from vscaf.lab.errors import LabError
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.processes import tree, tree_threads
+from vscaf.occupancy.sampler import Sample, Sampler
+from vscaf.occupancy.timeline import track
 
 CPUS = sorted(os.sched_getaffinity(0))
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 from made_samples import CONTEXT, alone, run
 from vscaf.bench.figures import figures
-from vscaf.bench.observe.timeline import Track
 from vscaf.bench.observe.watch import Watched
 from vscaf.bench.places.place import BASELINES
 from vscaf.bench.report.files import write_report
 from vscaf.bench.report.timeline_pictures import timeline_figure, timeline_pictures
 from vscaf.bench.report.timelines import TIMELINES, Timeline, Timelines
 from vscaf.bench.samples import Sample
+from vscaf.occupancy.timeline import Track
 
 PAIR = ("cg.W", "lu.W")
 

@@ -125,7 +125,7 @@ class WatchedHost(SimulatedHost):
 
 
 class World:
-    """One run on a host of *cpus* pCPUs. The first two are the reserve."""
+    """One run on a host of *cpus* pCPUs, or on *machine*. The first two are the reserve."""
 
     def __init__(
         self,
@@ -135,14 +135,16 @@ class World:
         rules: Mapping[str, DomainConfig] | None = None,
         latencies: Latencies | None = None,
         vcpus: int = VCPUS,
+        machine: HostCpus | None = None,
         **settings: Any,
     ) -> None:
         loop = asyncio.get_running_loop()
-        machine = HostCpus(
+        machine = machine or HostCpus(
             online=frozenset(range(cpus)),
             cores=tuple(frozenset({one}) for one in range(cpus)),
             node_of=dict.fromkeys(range(cpus), 0),
         )
+        cpus = len(machine.online)
         self.host = WatchedHost(
             machine,
             clock=loop.time,

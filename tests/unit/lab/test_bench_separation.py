@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.bench.observe.sampler import Sample
+from vscaf.occupancy.sampler import Sample
 from vscaf_bench.daemon_separation import (
     BURSTY,
     STEADY,

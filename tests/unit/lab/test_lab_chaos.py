@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.bench.observe.sampler import Sample
+from vscaf.occupancy.sampler import Sample
 from vscaf_lab.chaos import (
     LONGEST_S,
     OF_A_GUEST,

@@ -2,8 +2,8 @@
 
 import pytest
 from vscaf.bench.observe.pace import Paces, steady_seconds
-from vscaf.bench.observe.sampler import Sample
-from vscaf.bench.observe.timeline import track
+from vscaf.occupancy.sampler import Sample
+from vscaf.occupancy.timeline import track
 from vscaf_lab.separation import Overlap, cpu_seconds, least_turns, overlaps, partition_changes
 
 A, B = frozenset({0}), frozenset({1})

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from vscaf.bench.c_programs import c_program_directory
-from vscaf.bench.observe.timeline import Track
 from vscaf.lab.errors import LabError
+from vscaf.occupancy.timeline import Track
 
 INTERVAL_MS = 20
 

@@ -9,9 +9,9 @@ from types import TracebackType
 
 from vscaf.bench.observe.host_load import HostLoad, HostLoadMeter, Reading, host_load
 from vscaf.bench.observe.pace import PaceMeter, Paces, steady_seconds
-from vscaf.bench.observe.sampler import Sampler
-from vscaf.bench.observe.timeline import Track, track
-from vscaf.lab.processes import vcpu_threads
+from vscaf.occupancy.qemu import vcpu_threads
+from vscaf.occupancy.sampler import Sampler
+from vscaf.occupancy.timeline import Track, track
 
 BIN_S = 0.1  # of a timeline
 

@@ -41,7 +41,8 @@ from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt.masks import mask_cpus
 from vscaf.hypervisor.libvirt.settings import read_settings
 from vscaf.journal import host_boot_id
-from vscaf.lab.processes import qemu_pid_of, sigterm_exits
+from vscaf.lab.processes import sigterm_exits
+from vscaf.occupancy.qemu import qemu_pid_of
 
 CONTROL_SOCKET = Path(Config(pool="0").control_socket)
 INSTALL_AGENT = (

@@ -11,10 +11,11 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from vscaf.bench.report.pictures import COLOURS, WIDTH, Picture
+from vscaf.bench.report.pictures import WIDTH, Picture
 from vscaf.bench.report.recommendation import name_of
 from vscaf.bench.report.table import arrangement_order
 from vscaf.bench.report.timelines import Timeline
+from vscaf.occupancy.pictures import COLOURS, draw_row
 from vscaf.simulate.report.pictures import plain
 
 ABOUT = (
@@ -47,28 +48,16 @@ def timeline_figure(timelines: Sequence[Timeline]) -> Canvas:
     canvas = Canvas(figsize=(WIDTH, 1.0 + 0.5 * len(rows)), layout="constrained")
     axes = canvas.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for (one, pcpu), axis in zip(rows, axes, strict=True):
-        track, shares = one.track, one.track.shares[pcpu]
+        track = one.track
         begin_s = min(start_s for start_s, _ in one.computed.values())
-        used = [name for name in members if name in shares]
-        bins = len(next(iter(shares.values())))
-        times = [track.start_s + number * track.bin_s - begin_s for number in range(bins)]
-        axis.stackplot(
-            times,
-            [[min(1.0, share) for share in shares[name]] for name in used],
-            colors=[colours[name] for name in used],
-            step="post",
-            linewidth=0,
-        )
+        draw_row(axis, track, pcpu, colours, begin_s)
         for name, ends in one.computed.items():
             for at_s in ends:
                 axis.axvline(at_s - begin_s, color=colours[name], linestyle=":", linewidth=1.2)
-        axis.set_ylim(0, 1.02)
-        axis.set_yticks([])
         allocations = f" {'+'.join(map(str, one.allocations))}" if one.allocations else ""
         axis.set_ylabel(
             f"{plain(one.arrangement)}{allocations}, pCPU {pcpu}", rotation=0, ha="right", va="center", fontsize=8
         )
-        axis.margins(x=0)
     axes[-1].set_xlabel("seconds since the first program began")
     handles = [
         Patch(color=colours[name], label=f"{name}: {workload}")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from vscaf.bench.observe.timeline import Track
 from vscaf.bench.observe.watch import Watched
 from vscaf.bench.samples import ALONE, Sample
+from vscaf.occupancy.timeline import Track
 
 TIMELINES = "timelines"  # the directory in that of a bench
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
-from vscaf.lab.processes import vcpu_threads
+from vscaf.occupancy.qemu import vcpu_threads
 
 INTERVAL_S = 0.02
 RESCAN_S = 0.25  # how often new threads are looked for; for so long after a process was added: each time
@@ -59,7 +59,8 @@ class _Thread:
 class Sampler:
     """Context manager: samples every vCPU thread of some QEMU processes every `interval_s`, in a thread.
 
-    `domains`: domain name -> QEMU's pid. `samples` grows meanwhile, and is complete after the end.
+    `domains`: domain name -> QEMU's pid. `samples` grows meanwhile, and is complete after the end; without `keep` it
+    stays empty.
     `on_round`, if given, is called with each round's samples, in the sampling thread.
     `threads_of`: the sampled threads of a process, number -> thread id.
     """
@@ -70,7 +71,10 @@ class Sampler:
         interval_s: float = INTERVAL_S,
         on_round: Callable[[list[Sample]], None] | None = None,
         threads_of: Callable[[int], Mapping[int, int]] = vcpu_threads,
+        *,
+        keep: bool = True,
     ) -> None:
+        self._keep = keep
         self._threads_of = threads_of
         self._domains = {pid: domain for domain, pid in domains.items()}
         self._often_until_s = 0.0
@@ -134,7 +138,8 @@ class Sampler:
                     self._scan()
                     next_scan_s = now_s + RESCAN_S
                 taken = self._round()
-                self.samples += taken
+                if self._keep:
+                    self.samples += taken
                 if self._on_round is not None:
                     self._on_round(taken)
                 next_round_s = max(next_round_s + self._interval_s, time.monotonic())

@@ -1,0 +1,104 @@
+"""`vscaf top`: the daemon's decisions as they fall."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from vscaf.cli.client import find_socket, run, with_daemon
+from vscaf.control.client import get_status
+from vscaf.top.columns import BY_NAME, Order
+from vscaf.top.host_cpus import read_host_cpus
+from vscaf.top.printing import print_once, print_tables
+from vscaf.values import HostCpus
+
+NO_TEXTUAL = (
+    "the live view needs textual 2.1 or later ({error}): apt-get install python3-textual (Debian 13) or "
+    "pip install 'vscaf[top]'; `vscaf top --once` and `vscaf top | cat` work without it"
+)
+
+
+@click.command(short_help="Watch domains and decisions live.")
+@with_daemon
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0.25, max=3600),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often the daemon is asked.",
+)
+@click.option("--once", is_flag=True, help="Print one table, and exit.")
+@click.option("--sort", "column", type=click.Choice(list(BY_NAME)), default="domain", show_default=True)
+@click.option("--reverse", is_flag=True, help="Sort the other way: numbers with the smallest first.")
+@click.option("--filter", "words", default="", metavar="WORDS", help="Only domains with all WORDS in name or state.")
+@click.option("--json", "as_json", is_flag=True, help="Print the status as one line of JSON for each interval.")
+def top(
+    *,
+    socket: Path | None,
+    config: Path,
+    interval_s: float,
+    once: bool,
+    column: str,
+    reverse: bool,
+    words: str,
+    as_json: bool,
+) -> None:
+    """Watch the domains live: pCPUs, demand, speedup, losses, and each decision.
+
+    If the output is no terminal, it is a plain table for each interval, with the decisions between two tables. While no
+    daemon answers, it says so and waits for one.
+
+    Keys: s sorts by the next column, r reverses, / filters, Space pauses, q quits.
+
+    \b
+    Examples:
+      vscaf top --sort steal
+      vscaf top --once
+    """
+    path, order, host = find_socket(socket, config), Order(column, reverse, words), read_host_cpus()
+    if as_json:
+        _json_lines(path, None if once else interval_s)
+        return
+    if once:
+        run(lambda: print_once(path, order, host, click.echo))
+        return
+    try:
+        if sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM") != "dumb":
+            _live(path, order, host, interval_s)
+        else:
+            asyncio.run(print_tables(path, order, host, interval_s=interval_s, write=click.echo, complain=_complain))
+    except KeyboardInterrupt:
+        sys.exit(0)  # the usual way to end it
+
+
+def _json_lines(path: Path, interval_s: float | None) -> None:
+    """The status as `vscaf status --json` has it, in one line; with an interval again and again."""
+    try:
+        while True:
+            click.echo(json.dumps(run(lambda: get_status(path))))
+            if interval_s is None:
+                return
+            time.sleep(interval_s)
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+def _complain(message: str) -> None:
+    click.echo(f"vscaf: {message}", err=True)
+
+
+def _live(path: Path, order: Order, host: HostCpus, interval_s: float) -> None:
+    try:
+        from vscaf.top.app import TopApp  # noqa: PLC0415  (slow to import, and textual is optional)
+    except ImportError as error:
+        click.echo(f"vscaf: {NO_TEXTUAL.format(error=error)}", err=True)
+        sys.exit(1)
+    if not os.environ.get("NO_COLOR"):
+        os.environ.pop("NO_COLOR", None)  # empty means colours, but not to textual
+    TopApp(path, order, host, interval_s).run()

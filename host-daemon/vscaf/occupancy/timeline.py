@@ -1,0 +1,74 @@
+"""Timelines: which domain ran on which pCPU over time, from the kernel's accounting of vCPU threads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vscaf.occupancy.sampler import Sample
+
+
+@dataclass(frozen=True)
+class Track:
+    """Shares of pCPU time: `shares[pcpu][domain]` is a value in 0..1 for each bin of *bin_s* seconds from `start_s`."""
+
+    start_s: float
+    bin_s: float
+    shares: Mapping[int, Mapping[str, list[float]]]
+
+
+class Bins:
+    """Sums the CPU time that threads used, by pCPU, domain and bin of *bin_s* seconds, for samples that come over time.
+
+    The CPU time between two samples of a thread is put into the bin of its middle, on the pCPU where it last ran.
+    """
+
+    def __init__(self, bin_s: float, start_s: float) -> None:
+        self.bin_s = bin_s
+        self.start_s = start_s
+        self.last_s = start_s
+        self._before: dict[int, Sample] = {}
+        self._used: dict[int, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+        self._domains: set[str] = set()
+
+    def add(self, samples: Iterable[Sample]) -> None:
+        """Takes in samples. Those of a thread come in order of time."""
+        for after in samples:
+            self._domains.add(after.domain)
+            self.last_s = max(self.last_s, after.monotonic_s)
+            before = self._before.get(after.thread)
+            self._before[after.thread] = after
+            if before is None or after.domain != before.domain or after.run_ns < before.run_ns:
+                continue  # its first sample, or another thread with the number of one that has ended
+            middle_s = (before.monotonic_s + after.monotonic_s) / 2 - self.start_s
+            used, index = self._used[after.last_cpu][after.domain], int(middle_s / self.bin_s)
+            used[index] = used.get(index, 0.0) + (after.run_ns - before.run_ns) / 1e9 / self.bin_s
+
+    def forget(self, before_s: float) -> None:
+        """Drops what is older, so that a long watch needs no more memory."""
+        first = int((before_s - self.start_s) / self.bin_s)
+        for by_domain in self._used.values():
+            for used in by_domain.values():
+                for index in [index for index in used if index < first]:
+                    del used[index]
+        self._before = {thread: one for thread, one in self._before.items() if one.monotonic_s >= before_s}
+
+    def track(self, first: int = 0) -> Track:
+        """The shares from the bin of number *first* on."""
+        end = int((self.last_s - self.start_s) / self.bin_s) + 1
+        domains = sorted(self._domains)
+        shares = {
+            pcpu: {name: [by_domain[name].get(index, 0.0) for index in range(first, end)] for name in domains}
+            for pcpu, by_domain in sorted(self._used.items())
+        }
+        return Track(self.start_s + first * self.bin_s, self.bin_s, shares)
+
+
+def track(samples: Sequence[Sample], bin_s: float) -> Track:
+    """All samples of a run in bins. Programs may be too short to be sampled: without samples there are no shares."""
+    if not samples:
+        return Track(0.0, bin_s, {})
+    bins = Bins(bin_s, min(sample.monotonic_s for sample in samples))
+    bins.add(samples)
+    return bins.track()

@@ -1,0 +1,1 @@
+"""`vscaf top`: a live view of the daemon. All but `app.py`, `widgets.py` and `feed.py` are pure functions."""

@@ -1,0 +1,103 @@
+"""The cost of the operator's tools. `top`: `vscaf top` in a terminal of 160 x 50, with 1,000 domains.
+
+first_paint: from the start of the process until the first domain is on the screen. cpu: its CPU time while every figure
+on the screen changes once a second. Both are compared with the same view of ten domains.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from vscaf.bench.intervals import median_interval
+
+from .agent import cpu_seconds
+from .daemon_cpu import child
+from .pseudo_terminal import Terminal, in_terminal
+from .report import Report, Result, run_benchmark
+
+DOMAINS, FEW = 1000, 10
+COLUMNS, ROWS = 160, 50
+SETTLING_S = 3.0
+
+
+@contextmanager
+def served(number: int) -> Iterator[Path]:
+    """A control socket with so many domains."""
+    with tempfile.TemporaryDirectory(prefix="vscaf-") as name:
+        path = Path(name) / "control.sock"
+        with child("vscaf_bench.operator_status", str(path), str(number)):
+            yield path
+
+
+@contextmanager
+def top(path: Path) -> Iterator[Terminal]:
+    """`vscaf top` in a terminal."""
+    with in_terminal("top", "--socket", str(path), columns=COLUMNS, rows=ROWS) as terminal:
+        yield terminal
+
+
+def first_paint_s(path: Path) -> float:
+    """Seconds until the first domain is on the screen."""
+    began_s = time.monotonic()
+    with top(path) as terminal:
+        terminal.wait_for("d0000", poll_s=0.002)
+        return time.monotonic() - began_s
+
+
+def cpu_shares(path: Path, seconds: int) -> list[float]:
+    """Its CPU time in each second, in % of a core."""
+    with top(path) as terminal:
+        terminal.wait_for("d0000")
+        read_for(terminal, SETTLING_S)
+        shares = []
+        for _ in range(seconds):
+            before, began_s = cpu_seconds(terminal.process.pid), time.monotonic()
+            read_for(terminal, 1.0)
+            shares.append(100.0 * (cpu_seconds(terminal.process.pid) - before) / (time.monotonic() - began_s))
+        return shares
+
+
+def read_for(terminal: Terminal, seconds: float) -> None:
+    """Reads what it draws, so that it never waits for the terminal."""
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        terminal.shows("")
+        time.sleep(0.05)
+
+
+def measure_top(quick: bool, report: Report) -> None:
+    """top.first_paint and top.cpu."""
+    paints: dict[int, list[float]] = {DOMAINS: [], FEW: []}
+    shares: dict[int, list[float]] = {}
+    with served(DOMAINS) as many, served(FEW) as few:
+        for _ in range(3 if quick else 9):  # in turns
+            paints[DOMAINS].append(first_paint_s(many))
+            paints[FEW].append(first_paint_s(few))
+        for number, path in ((DOMAINS, many), (FEW, few)):
+            shares[number] = cpu_shares(path, 5 if quick else 20)
+    for name, unit, values, bar in (
+        ("top.first_paint", "s", paints, "<= 1 s"),
+        ("top.cpu", "%", shares, "<= 5% of a core"),
+    ):
+        value, low, high = median_interval(values[DOMAINS])
+        base = median_interval(values[FEW])[0]
+        report.add(
+            Result(f"{name}.{DOMAINS}_domains", unit, value, low, high, len(values[DOMAINS]), f"{FEW}_domains", base,
+                   value / base, bar)
+        )  # fmt: skip
+        report.details[name] = {str(number): some for number, some in values.items()}
+
+
+PARTS = {"top": measure_top}
+
+
+def main() -> None:
+    run_benchmark("operator", __doc__, {}, lambda options: nullcontext(options.quick), PARTS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Occupancy that is summed while samples come in."""
+
+from vscaf.occupancy.sampler import Sample
+from vscaf.occupancy.timeline import Bins, Track, track
+
+
+def sample(at_s: float, run_s: float, *, thread: int = 1, domain: str = "a", cpu: int = 0) -> Sample:
+    return Sample(at_s, at_s, domain, 0, thread, frozenset({cpu}), cpu, int(run_s * 1e9), 0)
+
+
+SAMPLES = [sample(100.0, 5.0), sample(100.5, 5.25), sample(101.0, 5.25), sample(101.5, 5.75, cpu=3)]
+
+
+def test_time_is_counted_where_and_when_it_was_used() -> None:
+    assert track(SAMPLES, 0.5) == Track(100.0, 0.5, {0: {"a": [0.5, 0.0, 0.0, 0.0]}, 3: {"a": [0.0, 0.0, 1.0, 0.0]}})
+
+
+def test_samples_that_come_in_parts_give_the_same() -> None:
+    bins = Bins(0.5, 100.0)
+    for one in SAMPLES:
+        bins.add([one])
+    assert bins.track() == track(SAMPLES, 0.5)
+
+
+def test_old_bins_can_be_forgotten() -> None:
+    bins = Bins(0.5, 100.0)
+    bins.add(SAMPLES)
+    before = bins.track(first=2)
+    bins.forget(101.0)
+    assert bins.track(first=2) == before and before.start_s == 101.0
+    assert bins.track().shares[0]["a"] == [0.0] * 4
+    bins.add([sample(102.0, 6.0, cpu=3)])
+    assert bins.track(first=3).shares[3]["a"] == [0.5, 0.0], "the thread's last sample was kept"
+
+
+def test_a_thread_number_that_is_used_again_is_another_thread() -> None:
+    assert track([sample(1.0, 9.0), sample(1.5, 0.25)], 0.5).shares == {}
+    assert track([sample(1.0, 0.0), sample(1.5, 0.25, domain="b")], 0.5).shares == {}
