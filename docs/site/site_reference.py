@@ -7,6 +7,7 @@ import ast
 import inspect
 import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from importlib.metadata import entry_points
@@ -21,7 +22,7 @@ from vscaf.agentlink import messages as wire
 from vscaf.cli.main import main
 from vscaf.config import HELP, Config, DomainConfig
 from vscaf.control import messages as control
-from vscaf.control.metrics import StatusCollector
+from vscaf.control.metric_families import StatusCollector
 from vscaf.daemon.config_changes import RESTART_KEYS
 from vscaf.events import WARNINGS, Event, Kind
 from vscaf.hypervisor.libvirt import metadata
@@ -224,6 +225,8 @@ def sample(schema: dict[str, Any], definitions: dict[str, Any]) -> Any:
     if "properties" in schema:
         return {name: sample(one, definitions) for name, one in schema["properties"].items()}
     kinds = {"integer": 1, "number": 1.0, "boolean": True, "string": "0", "array": [], "object": {}, "null": None}
+    if isinstance(values := schema.get("additionalProperties"), dict) and values:
+        return defaultdict(lambda: sample(values, definitions))  # the schema does not name the keys
     if schema.get("type") == "array" and "items" in schema:
         return [sample(schema["items"], definitions)]
     return kinds[schema["type"]]

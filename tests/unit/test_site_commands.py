@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import click
 import pytest
 from site_commands import ROOT, Block, blocks, pages, summary
-from site_reference import agent_options
+from site_reference import PAGES, agent_options
 from vscaf.cli.main import main
 from vscaf.config import load_config
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE, parse_rules
@@ -20,9 +20,23 @@ RUN_HERE = {"cat", "vscaf"}
 """Programs that an unmarked block may use. Such blocks are run, in a directory of their own for each page."""
 OTHER_PROGRAMS = {
     *("adduser", "ansible-galaxy", "ansible-playbook", "apt-get", "cat", "cd", "cp", "curl", "docker", "editor", "git"),
-    *("journalctl", "kill", "ln", "lscpu", "meson", "numactl", "pip", "python3", "systemctl", "taskset", "virsh"),
+    *(
+        "journalctl",
+        "kill",
+        "ln",
+        "lscpu",
+        "meson",
+        "numactl",
+        "pip",
+        "python3",
+        "systemctl",
+        "taskset",
+        "tee",
+        "virsh",
+    ),
     *("vscaf-agent-run", "vscaf-run"),
 }
+NOT_FENCED = {"README.md", "docs/doctor.md", "docs/plot.md", "docs/top.md"}
 UNITS = {"vscaf", "vscaf-agent"}
 
 
@@ -102,9 +116,9 @@ def test_there_are_commands() -> None:
 
 
 def test_commands_are_in_blocks_that_can_be_marked() -> None:
-    """README.md stays as short as it is. docs/doctor.md has no fences yet."""
+    """README.md stays as short as it is. The other pages have no fences yet."""
     others = {label(one) for one in BLOCKS if one.mark == "indented"}
-    others -= {label(one) for one in BLOCKS if one.page in ("README.md", "docs/doctor.md")}
+    others -= {label(one) for one in BLOCKS if one.page in NOT_FENCED}
     assert not others, "fence these blocks as sh, and mark them: CONTRIBUTING.md"
 
 
@@ -166,6 +180,14 @@ def test_unmarked_commands_run(page: str, tmp_path: Path) -> None:
         ["sh", "-eu", "-c", script], cwd=work, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_page_of_docs_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = set(re.findall(r"(?:- |: )(\S+\.md)$", navigation, re.MULTILINE))
+    there = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")}
+    generated = {f"docs/reference/{name}.md" for name in PAGES}
+    assert there | generated == {name for name in listed if name.startswith("docs/")}, "change `nav` in mkdocs.yml"
 
 
 def toml_blocks() -> list[tuple[str, str]]:

@@ -80,7 +80,7 @@ def test_metrics() -> None:
     scrape = MetricsText(lambda: status, dict)().decode()
     served = {name for name in re.findall(r"^# TYPE (\S+)", scrape, re.MULTILINE) if "_process_" not in name}
     assert set(rows("metrics")) == served
-    assert rows("metrics")["vscaf_domain_state"][2] == "`domain`, `state`"
+    assert rows("metrics")["vscaf_domain_state"][2] == "`domain`, `state`, `uuid`"
 
 
 def test_endpoints_and_messages() -> None:
