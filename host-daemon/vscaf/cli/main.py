@@ -13,6 +13,8 @@ from vscaf.bench.command import bench
 from vscaf.cli.client import COMMANDS, policy
 from vscaf.cli.doctor import doctor
 from vscaf.cli.policy_check import check
+from vscaf.cli.record import record
+from vscaf.cli.replay import replay
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
 from vscaf.errors import VscafError
 from vscaf.prepare.command import prepare
@@ -30,7 +32,7 @@ def main() -> None:
     """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
 
 
-for command in (*COMMANDS, doctor, prepare, simulate, bench):
+for command in (*COMMANDS, record, replay, doctor, prepare, simulate, bench):
     main.add_command(command)
 policy.add_command(check)
 
