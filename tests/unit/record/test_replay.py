@@ -62,37 +62,42 @@ def scene(seconds: float) -> Scenario:
 
 
 def recording(
-    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, policy: str = "max-speedup-fitted", **settings: Any
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: Scenario,
+    policy: str = "max-speedup-fitted",
+    seed: int = 1,
+    **settings: Any,
 ) -> list[bytes]:
     """What the daemon records of *scenario*."""
     for name, value in settings.items():
         monkeypatch.setattr(RecordedDaemon, name, value)
     monkeypatch.setattr(run_module, "WatchedDaemon", RecordedDaemon)
-    assert simulate(scenario, policy, seed=SEED).violations == ()
+    assert simulate(scenario, policy, seed=seed).violations == ()
     return RecordedDaemon.recorder.texts
 
 
 def test_minutes_of_guests_are_decided_again_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = ((SECONDS * 0.4, "fair", {"alpha": 2}), (SECONDS * 0.6, "max-speedup", {}), (SECONDS * 0.7, "gang", {}))
     back = (SECONDS * 0.8, "max-speedup-fitted", {})
-    texts = recording(monkeypatch, scene(SECONDS), policies=(*changes, back))
+    texts = recording(monkeypatch, scene(SECONDS), seed=SEED, policies=(*changes, back))
     lines = lines_of(texts)
     decided = [one for one in lines if isinstance(one, Decided)]
-    assert len(decided) > 2 * SECONDS and len({one.policy.name for one in decided}) == 4
+    assert len(decided) > SECONDS and len({one.policy.name for one in decided}) == 4
     assert sum("exploring" in why for one in decided for why in one.result.reasons.values()) > 4
     assert first_difference(lines, PolicyOf(load_policy)) == (len(decided), None), f"seed {SEED}"
-    # From the beginning of any file, too.
     begins = [place for place, one in enumerate(lines) if isinstance(one, State)]
-    assert len(begins) > 10
-    number, difference = first_difference(lines_of(texts[begins[3] :]), PolicyOf(load_policy))
-    assert (number, difference) == (sum(isinstance(one, Decided) for one in lines[begins[3] :]), None), f"seed {SEED}"
+    varied = [one.explore.varied for one in lines if isinstance(one, State)]
+    assert EXPLORE or any(varied), "no file begins while an allocation is varied"
+    for begin in begins:  # also without the files before it
+        _number, difference = first_difference(lines_of(texts[begin : begin + 250]), PolicyOf(load_policy))
+        assert difference is None, f"seed {SEED}"
 
 
 def test_a_recording_does_not_change_what_it_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = simulate(scene(60.0), "max-speedup-fitted", seed=SEED)
+    plain = simulate(scene(60.0), "max-speedup-fitted", seed=1)
     monkeypatch.setattr(run_module, "WatchedDaemon", RecordedDaemon)
     monkeypatch.setattr(RecordedDaemon, "file_lines", 7)
-    same = simulate(scene(60.0), "max-speedup-fitted", seed=SEED)
+    same = simulate(scene(60.0), "max-speedup-fitted", seed=1)
     assert sum(isinstance(one, State) for one in lines_of(RecordedDaemon.recorder.texts)) > 20
     assert replace(same, wall_s=0.0) == replace(plain, wall_s=0.0)
 
