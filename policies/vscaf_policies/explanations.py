@@ -70,7 +70,7 @@ def _reason(  # noqa: PLR0917 (what it depends on)
     here = float(values[size - 1])
     parts = [f"{what} is {here:.2f} on {cpus_text(cpus)}"]
     if size > 1:
-        parts.append(f"it would be {values[size - 2]:.2f} on {cpus - pool.chunk} ({values[size - 2] - here:+.2f})")
+        parts.append(f"{values[size - 2]:.2f} on {cpus - pool.chunk} ({values[size - 2] - here:+.2f})")
     limit = most_cpus.get(domain.name)
     if size < len(values):
         parts.append(f"{values[size]:.2f} on {cpus + pool.chunk} ({values[size] - here:+.2f})")

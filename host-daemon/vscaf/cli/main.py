@@ -12,6 +12,7 @@ from vscaf import __version__
 from vscaf.bench.command import bench
 from vscaf.cli.client import COMMANDS, policy
 from vscaf.cli.doctor import doctor
+from vscaf.cli.explain import explain
 from vscaf.cli.policy_check import check
 from vscaf.cli.record import record
 from vscaf.cli.replay import replay
@@ -32,7 +33,7 @@ def main() -> None:
     """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
 
 
-for command in (*COMMANDS, record, replay, doctor, prepare, simulate, bench):
+for command in (*COMMANDS, explain, record, replay, doctor, prepare, simulate, bench):
     main.add_command(command)
 policy.add_command(check)
 
