@@ -106,10 +106,11 @@ class Encoder:
 
 
 class Decoder:
-    """Reads the lines of an Encoder, in their order."""
+    """Reads the lines of an Encoder, in their order, from a state on."""
 
     def __init__(self) -> None:
         self._points: dict[str, tuple[SpeedupPoint, ...]] = {}
+        self._begun = False
 
     def value(self, line: bytes | str) -> Line:
         """The value of a line. BadLine if it is none."""
@@ -119,10 +120,12 @@ class Decoder:
             if kind == "state":
                 if plain.pop("version") != VERSION:
                     raise BadLine("it is of another version of vscaf: replay it with that version")
-                self._points = {}
+                self._points, self._begun = {}, True
                 return msgspec.convert(plain, State)
             if kind != "decision":
                 raise BadLine(f"its type is {kind!r}")
+            if not self._begun:
+                raise BadLine("the file does not begin with a state: its beginning is missing")
             shared = {one["name"] for one in plain["pool"]["domains"] if "points" not in one}
             for one in plain["pool"]["domains"]:
                 one.setdefault("points", ())
