@@ -1,4 +1,4 @@
-"""The daemon's side of a recording: which lines, and when they are written. It never delays a decision."""
+"""The daemon's side of a recording: which lines, and when they are written. A slow disk delays no decision."""
 
 import asyncio
 import logging
