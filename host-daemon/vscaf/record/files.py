@@ -51,10 +51,11 @@ class RecordFiles:
 
     def close(self) -> None:
         """Ends the file that is open, if there is one."""
-        if self._gzip is not None and self._file is not None:
-            self._gzip.close()
-            self._file.close()
-        self._gzip = self._file = self._path = None
+        compressed, file = self._gzip, self._file
+        self._gzip = self._file = self._path = None  # also if the disk refuses the last bytes
+        if compressed is not None and file is not None:
+            with file:
+                compressed.close()
 
     def _open(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
