@@ -92,6 +92,7 @@ static void check_message(const json_t *message)
         must_be_number(message, "busy", 4096.0);
         const json_t *processes = json_object_get(message, "processes"), *quiet = json_object_get(message, "quiet");
         MUST(quiet == NULL || (json_is_true(quiet) && json_array_size(processes) == 0));
+        MUST(json_is_boolean(json_object_get(message, "steal_governor")));
         MUST(json_is_array(processes) && json_array_size(processes) <= CLIENTS_MAX);
         for (size_t i = 0; i < json_array_size(processes); i++)
             check_process(json_array_get(processes, i));

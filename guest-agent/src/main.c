@@ -33,11 +33,6 @@ enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_
 
 #define SERVED_MAX 64 /* connections in one turn */
 
-static uint64_t earlier_ns(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Does the work that is due. Returns when to call it again at the latest (0: at once). */
 static uint64_t do_due_work(struct agent *agent)
 {
@@ -73,7 +68,7 @@ static uint64_t do_due_work(struct agent *agent)
 static void serve_clients(struct service *service, const struct client_ready ready[], size_t count)
 {
     struct agent *agent = &service->agent;
-    bool changed = false, status_requested = false;
+    bool changed = false, only_left = true, status_requested = false;
     uint64_t now_ns = monotonic_ns();
     for (size_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[ready[i].slot];
@@ -95,9 +90,13 @@ static void serve_clients(struct service *service, const struct client_ready rea
         case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
         }
         changed = true;
+        only_left = only_left && event == CLIENTS_LEFT;
     }
     if (changed) {
-        agent_split(agent);
+        if (only_left && agent->clients.end > 0)
+            agent_split_later(agent, now_ns);
+        else
+            agent_split(agent);
         agent_update_demand(agent);
         agent->report_urgent = true;
     }

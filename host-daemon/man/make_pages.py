@@ -25,7 +25,7 @@ def literal(text: str) -> str:
 
 def sound(page: str) -> str:
     """A page of click-man without what roff warns of. Lines that click does not wrap are not filled here either."""
-    page = re.sub(r"^\x08\n(.*?)(?=^\.(?:PP|SH))", r".nf\n\1.fi\n", page, flags=re.DOTALL | re.MULTILINE)
+    page = re.sub(r"^\x08\n(.*?)(?=^\.(?:PP|SH)|\Z)", r".nf\n\1.fi\n", page, flags=re.DOTALL | re.MULTILINE)
     page = re.sub(r"^\n+", "", page, flags=re.MULTILINE)
     return re.sub(r"^(\.SH .*\n)\.PP\n", r"\1", page, flags=re.MULTILINE)
 

@@ -2,4 +2,4 @@
 
 from vscaf.cli.main import main
 
-main()
+main(prog_name="vscaf")

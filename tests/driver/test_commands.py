@@ -133,7 +133,7 @@ def test_status_policies_and_events(site: Site) -> None:
     assert [line.split()[1] for line in listed if line.strip().startswith("*")] == ["equipartition"]
     assert any(line.split()[0] == "max-speedup" for line in listed)
 
-    chosen = site.run("policy", "set", "static", "--param", "allocations.a=1", "--param", "allocations.b = 1")
+    chosen = site.run("policy", "set", "static", "--option", "allocations.a=1", "--option", "allocations.b = 1")
     assert chosen.exit_code == 0, chosen.output
     assert chosen.stdout.startswith('policy static\n  allocations = {"a": 1, "b": 1}\n')
     assert site.status()["policy_options"] == {"allocations": {"a": 1, "b": 1}}
@@ -153,6 +153,34 @@ def test_status_policies_and_events(site: Site) -> None:
     assert last.startswith(f"{len(lines)} ") and " policy static -> equipartition" in last
     log = (site.directory / "log").read_text(encoding="utf-8")
     assert f"event=policy number={len(lines)} from=static to=equipartition" in log
+
+
+def test_every_answer_as_json(site: Site) -> None:
+    def answer(*arguments: str) -> Any:
+        done = site.run(*arguments, "--json")
+        assert (done.exit_code, done.stderr) == (0, ""), done.output
+        return json.loads(done.stdout)
+
+    assert [one["name"] for one in answer("policy", "list") if one["in_use"]] == ["equipartition"]
+    assert all(one["summary"] for one in answer("policy", "list"))
+    assert answer("policy", "set", "fair") == {"name": "fair", "options": {}}
+    shown = answer("policy", "show")
+    assert (shown["current"]["name"], shown["previous"]) == ("fair", "equipartition")
+    assert answer("policy", "rollback") == {"name": "equipartition"}
+    assert answer("reload") == {"changes": []}
+    assert answer("release", "b") == {"domains": ["b"], "by_daemon": True}
+    assert answer("manage") == {"domains": ["b"]}
+    assert {one["name"] for one in answer("status")["domains"]} == {"a", "b"}
+    assert set(answer("off")["domains"]) <= {"a", "b"}
+    assert site.process.wait(HANG_S) == 0
+    assert answer("off") == {"domains": [], "by_daemon": False}
+
+
+def test_domains_are_completed(site: Site) -> None:
+    words = f"vscaf release --config {site.directory}/vscaf.toml "
+    environment = {"COMP_WORDS": words, "COMP_CWORD": "4", "_VSCAF_COMPLETE": "bash_complete"}
+    done = CliRunner().invoke(main, prog_name="vscaf", env=environment)
+    assert done.stdout.split() == ["plain,a", "plain,b"]
 
 
 def test_the_service_manager_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +207,8 @@ def test_what_is_refused_changes_nothing_and_is_one_line(site: Site) -> None:
     for arguments, message, status in (
         (["policy", "set", "best"], ["best", "equipartition"], 2),
         (["policy", "set", "static"], ["allocations", "set it"], 2),
-        (["policy", "set", "static", "--param", "allocations"], ["--param allocations", "KEY=VALUE"], 2),
-        (["policy", "set", "static", "--param", "favourite=cfd"], ["--param favourite=cfd", "quotes"], 2),
+        (["policy", "set", "static", "--option", "allocations"], ["--option allocations", "KEY=VALUE"], 2),
+        (["policy", "set", "static", "--option", "favourite=cfd"], ["--option favourite=cfd", "quotes"], 2),
         (["policy", "rollback"], ["none to go back to"], 2),
         (["release", "nobody"], ["domain nobody"], 2),
         (["manage", "nobody"], ["domain nobody"], 2),
@@ -219,7 +247,9 @@ def test_release_manage_and_off(site: Site) -> None:
 def test_metrics_on_both_doors(site: Site) -> None:
     with urllib.request.urlopen(f"http://127.0.0.1:{site.port}/metrics", timeout=HANG_S) as answer:
         text = answer.read().decode()
-    assert 'vscaf_domain_allocation_cpus{domain="a"} 1.0' in text
+    uuid = next(one["uuid"] for one in site.status()["domains"] if one["name"] == "a")
+    assert f'vscaf_domain_allocation_cpus{{domain="a",uuid="{uuid}"}} 1.0' in text
+    assert "vscaf_domain_steal_seconds_total{" not in text, "libvirt's test driver reports no delay"
     assert 'vscaf_events_total{kind="started"} 1.0' in text
 
 

@@ -1,10 +1,11 @@
-"""Settings of all property tests in this directory, and a directory for sockets.
+"""Settings of all property tests in this directory, a directory for sockets, and promtool.
 
 The examples are the same in each run, so that a check fails because of a change and not by chance. With VSCAF_EXPLORE
 set, each run has new examples.
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("vscaf")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """The path of Prometheus's promtool. tests/setup-machine puts it into build/."""
+    found = shutil.which("promtool") or shutil.which("promtool", path=Path(__file__).parents[2] / "build")
+    if found is None:
+        pytest.skip("promtool is not installed: run tests/setup-machine, or install the package prometheus")
+    return found
 
 
 @pytest.fixture

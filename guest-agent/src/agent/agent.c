@@ -58,6 +58,7 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->options = options;
     agent->allocation.uevents = agent->allocation.switcher.event = agent->clients.listener = agent->clients.epoll = -1;
     agent->measure.stat = -1;
+    agent->split_due_ns = UINT64_MAX;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
     port_init(&agent->port, options->port, options->sysfs);
     int status = cpus_read(&agent->cpus, options->sysfs);
@@ -140,12 +141,19 @@ static const struct cpu_set *own_cpus(const struct agent *agent)
 
 void agent_split(struct agent *agent)
 {
+    agent->split_due_ns = UINT64_MAX;
     struct shares_facts facts = agent_shares_facts(agent);
     shares_split(&agent->shares, &agent->clients, &facts);
     contain_update(
         &agent->contain, &agent->clients,
         &(struct contain_facts){
             .cpus = &agent->cpus, .own = own_cpus(agent), .budget = facts.cpus.guest, .period_ns = agent->period_ns});
+}
+
+void agent_split_later(struct agent *agent, uint64_t now_ns)
+{
+    if (agent->split_due_ns == UINT64_MAX)
+        agent->split_due_ns = now_ns + AGENT_LEFT_NS;
 }
 
 void agent_update_demand(struct agent *agent)
@@ -185,7 +193,9 @@ uint64_t agent_advance(struct agent *agent, uint64_t now_ns)
 {
     uint64_t next_ns;
     execute_actions(agent, allocation_advance(&agent->allocation, &agent->clients, now_ns, &next_ns));
-    return next_ns;
+    if (now_ns >= agent->split_due_ns)
+        agent_split(agent);
+    return earlier_ns(next_ns, agent->split_due_ns);
 }
 
 void agent_cpus_event(struct agent *agent)

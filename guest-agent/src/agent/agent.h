@@ -21,6 +21,10 @@
 /* A quiet agent looks this seldom at what the kernel does not report: other programs' load, parked CPUs, a quota. */
 #define AGENT_QUIET_NS UINT64_C(30000000000)
 
+/* For how long nobody gets the CPUs of a program that has left. The next program of a script or a loop starts within that
+ * time. Otherwise all teams would grow and shrink again, and its start would wait for CPUs that grown teams use. */
+#define AGENT_LEFT_NS UINT64_C(100000000)
+
 #define AGENT_NAME "vscaf-agent " VSCAF_VERSION
 
 struct agent {
@@ -41,6 +45,7 @@ struct agent {
     char own_socket[VSCAF_SOCKET_PATH_BYTES];
 
     uint64_t period_ns, period_next_ns, period_last_ns;
+    uint64_t split_due_ns; /* UINT64_MAX: no split is due before the end of the period */
     bool quiet; /* nothing has to be done until something changes: the next period ends only after AGENT_QUIET_NS */
     struct measure measure;
 
@@ -78,6 +83,9 @@ void agent_wake(struct agent *agent, uint64_t now_ns);
 
 /* Computes new shares for all joined processes. Sets team sizes first, then the CPUs of contained processes. */
 void agent_split(struct agent *agent);
+
+/* Call it when a program has left: agent_advance() splits AGENT_LEFT_NS later, if nothing has split before. */
+void agent_split_later(struct agent *agent, uint64_t now_ns);
 
 /* Updates the demand, with the measurements of the last period. */
 void agent_update_demand(struct agent *agent);

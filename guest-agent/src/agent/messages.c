@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cpus/steal_governor.h"
 #include "host/wire_report.h"
 #include "system/clock.h"
 #include "system/log.h"
@@ -75,6 +76,7 @@ static void describe(struct wire_process *process, const struct client *client, 
 static char *write_report(struct agent *agent)
 {
     size_t count = 0;
+    bool steal_governor = steal_governor_look(agent->options->sysfs) == STEAL_GOVERNOR_ON;
     for (uint32_t i = 0; i < agent->clients.end && count < CLIENTS_MAX; i++) {
         const struct client *client = &agent->clients.slots[i];
         if (client->page == NULL)
@@ -86,6 +88,7 @@ static char *write_report(struct agent *agent)
                                                    .demand = agent->shares.demand,
                                                    .busy = round(agent->measure.busy_cpus * 1000.0) / 1000.0,
                                                    .quiet = agent->quiet && agent->host_quiet,
+                                                   .steal_governor = steal_governor,
                                                    .processes = agent->report_processes,
                                                    .processes_count = count});
 }

@@ -198,6 +198,8 @@ static void put_head(struct json_text *text, const struct wire_report *report)
     json_put_real(text, report->busy);
     if (report->quiet)
         JSON_PUT(text, ",\"quiet\":true");
+    JSON_PUT(text, ",\"steal_governor\":");
+    json_put_boolean(text, report->steal_governor);
     JSON_PUT(text, ",\"processes\":[");
 }
 

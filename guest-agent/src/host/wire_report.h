@@ -38,7 +38,8 @@ struct wire_report {
     double busy; /* CPUs */
     const struct wire_process *processes;
     size_t processes_count;
-    bool quiet; /* no report follows until something changes */
+    bool quiet;          /* no report follows until something changes */
+    bool steal_governor; /* Linux's steal governor takes CPUs from programs, too */
 };
 
 /* Returns a line with its end, at most WIRE_LINE_BYTES, for the caller to free(); NULL: no memory. A report that would

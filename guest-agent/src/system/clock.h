@@ -17,4 +17,9 @@ static inline uint64_t monotonic_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
+static inline uint64_t earlier_ns(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 #endif

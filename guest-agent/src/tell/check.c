@@ -21,6 +21,7 @@ int check_run(const struct options *options)
     check_privileges(&check);
     check_kernel(&check);
     check_cpus(&check);
+    check_steal_governor(&check);
     check_cpuset(&check);
     check_udev_rules(&check);
     check_port(&check);

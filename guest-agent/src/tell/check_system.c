@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include "cpus/cpus.h"
+#include "cpus/steal_governor.h"
 #include "pages/sections_in_flight.h"
 #include "programs/clients.h"
 #include "split/cpu_load.h"
+#include "system/files.h"
 
 void check_privileges(struct check *check)
 {
@@ -106,6 +108,21 @@ void check_cpus(struct check *check)
     else
         check_missing(check, "CPUs", "%u of %u cannot be switched: %s", others - switchable, others,
                       why_not_switchable(sysfs, online_files > 0));
+}
+
+void check_steal_governor(struct check *check)
+{
+    char path[PATH_MAX], preferred[CPU_SET_TEXT];
+    switch (steal_governor_look(check->options->sysfs)) {
+    case STEAL_GOVERNOR_NONE: check_ok("steal governor", "this kernel has none"); return;
+    case STEAL_GOVERNOR_OFF: check_ok("steal governor", "off"); return;
+    case STEAL_GOVERNOR_ON: break;
+    }
+    if (snprintf(path, sizeof(path), "%s/devices/system/cpu/preferred", check->options->sysfs) >= (int)sizeof(path) ||
+        file_read(path, preferred, sizeof(preferred)) != 0)
+        strcpy(preferred, "?");
+    check_note("steal governor", "on, it prefers CPU %s now: it takes CPUs from programs by itself, as the agent does at "
+               "the host's word: `modprobe -r steal_governor` ends it", preferred);
 }
 
 static bool word_in_file(const char *directory, const char *file, const char *word)

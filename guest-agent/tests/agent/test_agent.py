@@ -22,6 +22,19 @@ def test_says_hello_and_reports(rig: Rig) -> None:
     assert (report["sequence"], report["online"], report["demand"], report["processes"]) == (0, [0, 1, 2, 3], 0, [])
 
 
+def test_reports_whether_the_steal_governor_is_on(rig: Rig) -> None:
+    """The kernel's driver may come and go at any time, and so may its directory."""
+    rig.start()
+    rig.message("report", lambda report: report["steal_governor"] is False)
+    (rig.cpus / "preferred").write_text("0-3\n")
+    rig.message("report", lambda report: report["steal_governor"] is False)
+    module = rig.sysfs / "module" / "steal_governor"
+    module.mkdir(parents=True)
+    rig.message("report", lambda report: report["steal_governor"] is True)
+    module.rmdir()
+    rig.message("report", lambda report: report["steal_governor"] is False)
+
+
 def test_crash_frees_the_share_at_once(rig: Rig) -> None:
     rig.start(*NEVER)
     first, second = rig.join(), rig.join()

@@ -521,6 +521,34 @@ static void test_sleeps_without_a_host_and_wakes_with_a_measurement(void **state
     assert_int_equal(team(program), 2);
 }
 
+static void test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment(void **state)
+{
+    (void)state;
+    const struct client *stays = join(0);
+    struct client *leaves = join(1);
+    assert_int_equal(team(stays), 2);
+    clients_drop(&agent->clients, leaves);
+    uint64_t due_ns = now_ns + AGENT_LEFT_NS;
+    agent_split_later(agent, now_ns);
+    assert_int_equal(agent_advance(agent, now_ns), due_ns);
+    now_ns = due_ns - 1;
+    agent_split_later(agent, now_ns); /* another one leaves, which delays nothing */
+    assert_int_equal(agent_advance(agent, now_ns), due_ns);
+    assert_int_equal(team(stays), 2);
+    now_ns = due_ns;
+    assert_int_equal(agent_advance(agent, now_ns), UINT64_MAX);
+    assert_int_equal(team(stays), 4);
+
+    leaves = join(1);
+    clients_drop(&agent->clients, leaves);
+    agent_split_later(agent, now_ns);
+    now_ns += AGENT_LEFT_NS / 2;
+    const struct client *next = join(2);
+    assert_int_equal(agent_advance(agent, now_ns), UINT64_MAX); /* the join has split */
+    assert_int_equal(team(stays), 2);
+    assert_int_equal(team(next), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -535,6 +563,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_others_keep_their_cpus, begin, end),
         cmocka_unit_test_setup_teardown(test_what_others_use_is_asked_for, begin, end),
         cmocka_unit_test_setup_teardown(test_newcomer_has_an_equal_share_for_its_time, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment, begin, end),
         cmocka_unit_test_setup_teardown(test_quiet_until_something_changes, begin, end),
         cmocka_unit_test_setup_teardown(test_an_older_host_gets_every_report, begin, end),
         cmocka_unit_test_setup_teardown(test_who_is_connected_or_computes_keeps_it_awake, begin, end),

@@ -128,9 +128,10 @@ static void test_report(void **state)
     cpu_set_add(&online, 63);
     cpu_set_add(&online, 64);
     cpu_set_add(&online, CPUS_MAX - 1);
-    char *line = wire_write_report(&(struct wire_report){8, &online, 3, 1.997, processes, 2, false});
+    char *line = wire_write_report(&(struct wire_report){8, &online, 3, 1.997, processes, 2, false, false});
     assert_string_equal(
         line, "{\"v\":1,\"type\":\"report\",\"sequence\":8,\"online\":[0,63,64,4095],\"demand\":3,\"busy\":1.997,"
+              "\"steal_governor\":false,"
               "\"processes\":[{\"pid\":4711,\"name\":\"c\\\"g?\",\"team\":2,\"malleable\":\"full\",\"running\":true,"
               "\"points\":[{\"p\":1,\"speedup\":1.0,\"standard_error\":0.0,\"samples\":520},"
               "{\"p\":2,\"speedup\":1.84321,\"standard_error\":0.03211,\"samples\":520}],\"override\":true,"

@@ -131,8 +131,8 @@ static void fill(struct many *many, const char *name, size_t points, size_t runn
 /* The report of the first `count` processes. Checks that the line fits and is JSON. */
 static json_t *written(const struct many *many, size_t count)
 {
-    char *line =
-        wire_write_report(&(struct wire_report){INT64_MAX, &many->online, 4096, 4096.0, many->processes, count, false});
+    char *line = wire_write_report(
+        &(struct wire_report){INT64_MAX, &many->online, 4096, 4096.0, many->processes, count, false, false});
     assert_non_null(line);
     assert_in_range(strlen(line), 1, WIRE_LINE_BYTES);
     assert_int_equal(line[strlen(line) - 1], '\n');
@@ -288,6 +288,20 @@ static void test_quiet_is_said_only_if_it_is(void **state)
     }
 }
 
+static void test_the_steal_governor_is_always_told(void **state)
+{
+    (void)state;
+    struct cpu_set online = {0};
+    for (int on = 0; on <= 1; on++) {
+        char *line = wire_write_report(&(struct wire_report){.online = &online, .steal_governor = on != 0});
+        json_t *report = json_loads(line, 0, NULL), *told = json_object_get(report, "steal_governor");
+        assert_true(json_is_boolean(told));
+        assert_int_equal(json_is_true(told), on);
+        json_decref(report);
+        free(line);
+    }
+}
+
 static void test_printable(void **state)
 {
     (void)state;
@@ -311,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_optional_fields),
         cmocka_unit_test(test_what_is_left_in_is_whole),
         cmocka_unit_test(test_quiet_is_said_only_if_it_is),
+        cmocka_unit_test(test_the_steal_governor_is_always_told),
         cmocka_unit_test(test_printable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,10 +43,12 @@ static void remove_file(const char *path)
         *slash = '\0';
 }
 
+static const char *sysfs = "/sys";
+
 /* Runs one check. Its output goes to `output`. */
 static void run(void (*what)(struct check *), const char *proc)
 {
-    struct options options = {.sysfs = "/sys", .proc = proc};
+    struct options options = {.sysfs = sysfs, .proc = proc};
     struct check check = {.options = &options, .root = root};
     FILE *file = tmpfile();
     assert_non_null(file);
@@ -116,11 +118,41 @@ static void test_cpusets(void **context)
     rmdir(root);
 }
 
+static void test_steal_governor(void **context)
+{
+    (void)context;
+    char own_sysfs[256];
+    strcpy(root, "/tmp/vscaf-check-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    snprintf(own_sysfs, sizeof(own_sysfs), "%s/sys", root);
+    sysfs = own_sysfs;
+    make("/sys/devices/system/cpu/online", "0-3\n");
+    run(check_steal_governor, "/proc");
+    assert_string_equal(output, "ok       steal governor: this kernel has none\n");
+    make("/sys/devices/system/cpu/preferred", "0-3\n");
+    run(check_steal_governor, "/proc");
+    assert_string_equal(output, "ok       steal governor: off\n");
+    make("/sys/module/steal_governor/parameters/interval_ms", "1000\n");
+    make("/sys/devices/system/cpu/preferred", "0-1\n");
+    run(check_steal_governor, "/proc");
+    assert_non_null(strstr(output, "note     steal governor: on, it prefers CPU 0-1 now: "));
+    assert_non_null(strstr(output, "`modprobe -r steal_governor`"));
+    assert_int_equal(missing, 0);
+    remove_file("/sys/devices/system/cpu/preferred");
+    run(check_steal_governor, "/proc");
+    assert_non_null(strstr(output, "it prefers CPU ? now"));
+    remove_file("/sys/module/steal_governor/parameters/interval_ms");
+    remove_file("/sys/devices/system/cpu/online");
+    rmdir(root);
+    sysfs = "/sys";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_udev_rules_that_fight),
         cmocka_unit_test(test_cpusets),
+        cmocka_unit_test(test_steal_governor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

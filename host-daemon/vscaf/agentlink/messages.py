@@ -130,6 +130,8 @@ class Report(Message, tag="report", frozen=True, kw_only=True, gc=False):
     processes: Annotated[list[ReportedProcess], Meta(max_length=512)]
     quiet: bool | msgspec.UnsetType = msgspec.UNSET
     """No report follows until something changes."""
+    steal_governor: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether Linux's steal governor is on in the guest. UNSET: the agent does not tell."""
 
     def __post_init__(self) -> None:
         _each_once(self.online)
@@ -243,7 +245,8 @@ def encoded_state(report: Report) -> bytes:
 
 def _names(report: Report) -> int:
     """The number of field names in a line for *report* that contains optional fields only if they are not default."""
-    names = 7 + (report.quiet is not msgspec.UNSET) + 6 * len(report.processes)
+    names = 7 + (report.quiet is not msgspec.UNSET) + (report.steal_governor is not msgspec.UNSET)
+    names += 6 * len(report.processes)
     for process in report.processes:
         names += 4 * len(process.points) + process.override + process.long_section + process.contained
         names += process.ipc is not None

@@ -13,8 +13,8 @@ from vscaf.bench.workloads.options import Sources, names, workload_options
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line
 
-WITH_STATIC = "unmanaged,static,max-speedup-fitted; with --no-vm max-speedup"
-WITHOUT_STATIC = "unmanaged,max-speedup-fitted; with --no-vm max-speedup"
+WITH_STATIC = "unmanaged,static,max-speedup-fitted"
+WITHOUT_STATIC = "unmanaged,max-speedup-fitted"
 
 
 @click.group(short_help="Measure what vscaf is worth on this machine.")
@@ -24,6 +24,11 @@ def bench() -> None:
     Each run is kept in OUTPUT/samples.jsonl as soon as it ends. An interrupted bench goes on from there.
 
     Exit status of all commands: 0: done. 1: a verification failed, or a run could not be made. 2: an argument is wrong.
+    130: interrupted.
+
+    \b
+    Example:
+      vscaf bench pairs --quick
     """
 
 
@@ -32,7 +37,13 @@ def bench() -> None:
 @click.option("--pairs", "chosen", default="", callback=names, metavar="A+B,...", help="Pairs. Default: all.")
 @run_options("pairs", WITH_STATIC)
 def pairs(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
-    """Run pairs of programs, each in its own guest, in each arrangement, after each program alone."""
+    """Run pairs of programs, each in its own guest, in each arrangement, after each program alone.
+
+    \b
+    Examples:
+      vscaf bench pairs --quick
+      vscaf bench pairs --existing a,b --pairs cg.W+ep.S
+    """
     _together(sources, chosen, 2, options)
 
 
@@ -41,7 +52,12 @@ def pairs(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> Non
 @click.option("--groups", "chosen", default="", callback=names, metavar="A+B+C,...", help="Groups. Default: all.")
 @run_options("triple", WITHOUT_STATIC)
 def triple(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
-    """Run three programs at once, each in its own guest."""
+    """Run three programs at once, each in its own guest.
+
+    \b
+    Example:
+      vscaf bench triple --shipped cg.W,ep.S,lu.S --rounds 3
+    """
     _together(sources, chosen, 3, options)
 
 
@@ -50,7 +66,12 @@ def triple(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> No
 @click.option("--pairs", "chosen", default="", callback=names, metavar="A+B,...", help="Pairs. Default: all.")
 @run_options("oracle", WITH_STATIC)
 def oracle(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
-    """Run pairs under every split of the CPUs by hand, and under vscaf: how far is vscaf from the best split?"""
+    """Run pairs under every split of the CPUs by hand, and under vscaf: how far is vscaf from the best split?
+
+    \b
+    Example:
+      vscaf bench oracle --pairs cg.W+lu.S
+    """
     _together(sources, chosen, 2, options, every_split=True)
 
 
@@ -58,7 +79,12 @@ def oracle(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> No
 @workload_options
 @run_options("overhead", WITHOUT_STATIC)
 def overhead(sources: Sources, options: RunOptions) -> None:
-    """Run each program alone in a guest, plain and under vscaf: what does vscaf cost where it cannot help?"""
+    """Run each program alone in a guest, plain and under vscaf: what does vscaf cost where it cannot help?
+
+    \b
+    Example:
+      vscaf bench overhead --shipped cg.W --rounds 10
+    """
     from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
 
     _exit_with(lambda: measure.run(designs.alone(no_vm=options.place.no_vm), sources, options), options.output)
@@ -66,7 +92,7 @@ def overhead(sources: Sources, options: RunOptions) -> None:
 
 @bench.command("coming-going", short_help="Programs that come and go beside a large one.")
 @workload_options
-@click.option("--large", default="uts-geometric.A", show_default=True, metavar="NAME", help="The large workload, L.")
+@click.option("--large", default="uts-geometric.A", show_default=True, metavar="NAME", help="The large one, L.")
 @click.option("--medium", default="uts-geometric.W", show_default=True, metavar="NAME", help="The medium one, M.")
 @click.option("--small", default="uts-geometric.S", show_default=True, metavar="NAME", help="The small one, S.")
 @click.option(
@@ -74,13 +100,18 @@ def overhead(sources: Sources, options: RunOptions) -> None:
     type=click.FloatRange(min=0),
     default=1.0,
     show_default=True,
-    help="Programs start at 0, 3, 5 and 7 s multiplied by this.",
+    metavar="X",
+    help="Start at 0, 3, 5, 7 s times X.",
 )
 @run_options("coming-going", WITHOUT_STATIC, timed=False)
 def coming_going(*, sources: Sources, large: str, medium: str, small: str, scale: float, options: RunOptions) -> None:
     """Run a large program in a guest, to which others come in guests of their own: LM, LSSS, LMMM and LLLL.
 
     Each program is executed once. The figure is the time until all have ended (Thatcher 2016, section 5.8).
+
+    \b
+    Example:
+      vscaf bench coming-going --scale 2
     """
     from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
 
@@ -97,11 +128,17 @@ def coming_going(*, sources: Sources, large: str, medium: str, small: str, scale
     type=click.IntRange(min=1, max=4),
     default=2,
     show_default=True,
-    help="Measure with 1 guest, with 2 at once, and so on up to this.",
+    metavar="N",
+    help="With 1, 2, ... N guests at once.",
 )
 @run_options("barrier", WITH_STATIC)
 def barrier(guests: int, options: RunOptions) -> None:
-    """Run a loop of OpenMP barriers in several guests at once: nanoseconds a barrier."""
+    """Run a loop of OpenMP barriers in several guests at once: nanoseconds a barrier.
+
+    \b
+    Example:
+      vscaf bench barrier --guests 3
+    """
     from vscaf.bench import designs, measure  # noqa: PLC0415  (their imports are slow)
 
     design = designs.barriers("barrier.S", guests, no_vm=options.place.no_vm)
@@ -111,7 +148,12 @@ def barrier(guests: int, options: RunOptions) -> None:
 @bench.command(short_help="Write the report of a bench again.")
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 def report(directory: Path) -> None:
-    """Write the report of a bench again from DIRECTORY/samples.jsonl, and print it. The bench may still run."""
+    """Write the report of a bench again from DIRECTORY/samples.jsonl, and print it. The bench may still run.
+
+    \b
+    Example:
+      vscaf bench report build/bench/pairs
+    """
     from vscaf.bench.report.files import write_again  # noqa: PLC0415  (its imports are slow)
 
     _exit_with(lambda: write_again(directory), directory)
@@ -138,6 +180,10 @@ def accept(*, parts: tuple[str, ...], image: Path, output: Path) -> None:
 
     Each part says passed, failed, or not possible here and why. OUTPUT/vscaf-accept.tar.gz is the file to send back.
     Status 1 also says that a part failed.
+
+    \b
+    Example:
+      vscaf bench accept --parts unplug,counters
     """
     from vscaf.bench.accept import acceptance  # noqa: PLC0415  (its imports are slow)
 

@@ -12,6 +12,9 @@ import click
 
 from vscaf.bench.places.options import MEMORY_MIB, PlaceOptions
 from vscaf.bench.workloads.options import names
+from vscaf.command_line import config_option, libvirt_uri
+from vscaf.errors import UsageError
+from vscaf.terminal import one_line
 
 QUICK_SECONDS = 3.0
 
@@ -19,6 +22,7 @@ image_option = click.option(
     "--image",
     type=click.Path(path_type=Path, file_okay=False),
     default=lambda: os.environ.get("VSCAF_IMAGE", "build/image/current"),
+    metavar="DIR",
     help="The guests' image. Default: VSCAF_IMAGE, else build/image/current.",
 )
 
@@ -48,6 +52,16 @@ def _ssh(_context: click.Context, _parameter: click.Parameter, texts: tuple[str,
     return targets
 
 
+def _uri(uri: str | None, config: Path, existing: tuple[str, ...]) -> str:
+    """The libvirt of existing guests. Without such guests, the configuration is not read."""
+    if not existing:
+        return uri or PlaceOptions().uri
+    try:
+        return libvirt_uri(uri, config)
+    except UsageError as error:
+        raise click.UsageError(one_line(error)) from error
+
+
 def run_options(
     name: str, arrangements: str, *, timed: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -62,7 +76,8 @@ def run_options(
             type=click.FloatRange(min=0.1),
             default=10.0,
             show_default=True,
-            help="How long the programs compute together.",
+            metavar="S",
+            help="Length of a run.",
         ),
         click.option(
             "--delay",
@@ -70,10 +85,11 @@ def run_options(
             type=click.FloatRange(min=0),
             default=0.0,
             show_default=True,
-            help="Seconds after which each further program starts.",
+            metavar="S",
+            help="Further programs start S later.",
         ),
     ]
-    quick = f"One round of {f'{QUICK_SECONDS:g} seconds of ' if timed else ''}two groups at most"
+    quick = f"A preview: 1 round{f' of {QUICK_SECONDS:g} s' if timed else ''}, two groups at most."
     decorators = [
         click.option(
             "--arrangements",
@@ -81,33 +97,39 @@ def run_options(
             show_default=arrangements,
             callback=names,
             metavar="A,B,...",
-            help="Baselines (unmanaged, pinned, static, quota) and policies of vscaf.",
+            help="unmanaged, pinned, static, quota, or policies.",
         ),
         click.option(
-            "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="How often every run is made."
+            "--rounds",
+            type=click.IntRange(min=1),
+            default=5,
+            show_default=True,
+            metavar="N",
+            help="How often each run is made.",
         ),
         *(times if timed else ()),
-        click.option("--quick", is_flag=True, help=f"{quick}: a preview, not a measurement."),
-        click.option("--no-vm", is_flag=True, help="No guests: programs on this machine itself. Needs no root."),
+        click.option("--quick", is_flag=True, help=quick),
+        click.option("--no-vm", is_flag=True, help="No guests: programs on this machine. Needs no root."),
         click.option(
             "--existing",
             default="",
             callback=names,
             metavar="DOMAIN,...",
-            help="Your own running guests. Their pins, quota and online CPUs are put back at the end.",
+            help="Your own guests. What is changed is put back.",
         ),
-        click.option("--uri", default="qemu:///system", show_default=True, help="With --existing: their libvirt."),
+        config_option("With --existing: for --uri."),
+        click.option("--uri", metavar="URI", help="Their libvirt. Default: the configuration's."),
         click.option(
             "--ssh",
             multiple=True,
             callback=_ssh,
             metavar="DOMAIN=USER@HOST",
-            help="With --existing: how to reach a guest. Default: through its QEMU guest agent.",
+            help="Reach one by SSH, not by its QEMU guest agent.",
         ),
         click.option(
             "--pool",
             metavar="CPUS",
-            help="With --existing: the pCPUs that the guests share. Default: those where their vCPUs may run.",
+            help="Their pCPUs. Default: where their vCPUs may run.",
         ),
         click.option(
             "--memory",
@@ -116,16 +138,16 @@ def run_options(
             default=MEMORY_MIB,
             show_default=True,
             metavar="MIB",
-            help="Memory of each guest of the lab. The image and the workloads take some of it.",
+            help="Memory of a lab's guest.",
         ),
         image_option,
         click.option(
             "--output",
             type=click.Path(path_type=Path, file_okay=False),
-            show_default=f"build/bench/{name}, with --quick build/bench/{name}-quick",
-            help="Directory for samples, report and logs.",
+            metavar="DIR",
+            help=f"For the results. Default: build/bench/{name}[-quick].",
         ),
-        click.option("--restart", is_flag=True, help="Begin again: samples of an interrupted bench are removed."),
+        click.option("--restart", is_flag=True, help="Begin again: remove an interrupted bench's samples."),
     ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -137,7 +159,8 @@ def run_options(
             quick: bool,
             no_vm: bool,
             existing: tuple[str, ...],
-            uri: str,
+            config: Path,
+            uri: str | None,
             ssh: dict[str, str],
             pool: str | None,
             memory_mib: int,
@@ -154,7 +177,7 @@ def run_options(
                 seconds=QUICK_SECONDS if quick else seconds,
                 delay_s=delay_s,
                 quick=quick,
-                place=PlaceOptions(no_vm, existing, uri, ssh, pool, memory_mib),
+                place=PlaceOptions(no_vm, existing, _uri(uri, config, existing), ssh, pool, memory_mib),
                 image=image,
                 output=output or Path("build/bench") / (f"{name}-quick" if quick else name),
                 restart=restart,

@@ -4,21 +4,29 @@ import asyncio
 import json
 import logging
 import sys
-import tomllib
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from vscaf_policies import PolicyError
 from vscaf_policies.registry import load_policy, policy_names
 
+from vscaf.cli.completion import complete_domain, complete_policy
 from vscaf.cli.status_table import table
-from vscaf.config import DEFAULT_CONFIG, Config, load_config
+from vscaf.command_line import (
+    config_option,
+    config_was_asked_for,
+    json_option,
+    parse_options,
+    policy_options,
+    progress,
+)
+from vscaf.config import Config, load_config
 from vscaf.control.client import NoDaemon, follow, get, get_status, post
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line, printable
@@ -32,14 +40,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def with_daemon(function: Function) -> Function:
     """Adds the options that say which daemon is meant."""
-    function = click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        default=DEFAULT_CONFIG,
-        show_default=True,
-        envvar="VSCAF_CONFIG",
-        help="The daemon's configuration: where its socket and its journal are.",
-    )(function)
+    function = config_option("The daemon's configuration: where its socket and its journal are.")(function)
     return click.option(
         "--socket",
         type=click.Path(path_type=Path),
@@ -52,29 +53,38 @@ def find_socket(socket: Path | None, config: Path) -> Path:
     """--socket, else the configuration's. The default path if the default configuration file cannot be read."""
     if socket is not None:
         return socket
-    asked_for = click.get_current_context().get_parameter_source("config") is not ParameterSource.DEFAULT
     try:
         return Path(load_config(config).control_socket)
     except UsageError:
-        if asked_for:
+        if config_was_asked_for():
             raise
         return DEFAULT_SOCKET
 
 
-def run(work: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
-    """The result of *work*. A VscafError is printed as one line; the exit status is 2 for a UsageError, else 1."""
+def run(work: Callable[[], Coroutine[Any, Any, Answer]], doing: str = "waiting for the daemon") -> Answer:
+    """The result of *work*. A VscafError is printed as one line; the exit status is 2 for a UsageError, else 1.
+
+    doing: shown if it takes long; empty: nothing is shown.
+    """
     try:
-        return asyncio.run(work())
+        with progress(doing) if doing else nullcontext():
+            return asyncio.run(work())
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
 
 
-@click.command()
+@click.command(short_help="Show the partition, demand and programs of each domain.")
 @with_daemon
 @click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
 def status(socket: Path | None, config: Path, as_json: bool) -> None:
-    """Show the partition, demand and programs of each domain."""
+    """Show the partition, demand and programs of each domain.
+
+    \b
+    Examples:
+      vscaf status
+      vscaf status --json | jq '.domains[] | {name, allocation, speedup}'
+    """
 
     async def work() -> Any:
         return await get_status(find_socket(socket, config))
@@ -95,22 +105,29 @@ def events(socket: Path | None, config: Path, following: bool, since: int, as_js
     """Show what the daemon did, and why: the newest thousand events, oldest first.
 
     Numbers start at 1 with each daemon. An event "lost" replaces events that are no longer kept.
+
+    \b
+    Examples:
+      vscaf events --follow
+      vscaf events --json | jq 'select(.kind == "allocation")'
     """
 
     def show(event: Mapping[str, Any]) -> None:
         click.echo(json.dumps(event) if as_json else event_line(event))
 
-    async def work() -> None:
-        path = find_socket(socket, config)
-        if following:
-            async for event in follow(path, since):
-                show(event)
-        else:
-            for event in await get(path, f"/v1/events?since={since}"):
-                show(event)
+    async def show_each() -> None:
+        async for event in follow(find_socket(socket, config), since):
+            show(event)
 
+    async def kept() -> Any:
+        return await get(find_socket(socket, config), f"/v1/events?since={since}")
+
+    if not following:
+        for event in run(kept):
+            show(event)
+        return
     try:
-        run(work)
+        run(show_each, doing="")
     except KeyboardInterrupt:
         sys.exit(0)  # the usual way to end --follow
 
@@ -129,13 +146,24 @@ def event_line(event: Mapping[str, Any]) -> str:
 
 @click.group()
 def policy() -> None:
-    """Show and set the policy, which allots CPUs to the domains."""
+    """Show and set the policy, which allots CPUs to the domains.
+
+    \b
+    Example:
+      vscaf policy set fair
+    """
 
 
 @policy.command("list")
 @with_daemon
-def policy_list(socket: Path | None, config: Path) -> None:
-    """List the installed policies. If a daemon runs, a star marks the one in use."""
+@json_option
+def policy_list(socket: Path | None, config: Path, as_json: bool) -> None:
+    """List the installed policies. If a daemon runs, a star marks the one in use.
+
+    \b
+    Example:
+      vscaf policy list
+    """
 
     async def work() -> tuple[list[str], str | None]:
         try:
@@ -145,6 +173,10 @@ def policy_list(socket: Path | None, config: Path) -> None:
         return policies["installed"], policies["current"]["name"]
 
     names, current = run(work)
+    if as_json:
+        listed = [{"name": name, "in_use": name == current, "summary": _summary(name)} for name in names]
+        click.echo(json.dumps(listed, indent=2))
+        return
     rows = Table(box=None, show_header=False)
     for name in names:
         rows.add_row("*" if name == current else "", Text(name), Text(_summary(name)))
@@ -161,13 +193,22 @@ def _summary(name: str) -> str:
 
 @policy.command("show", short_help="Show the policy in use and its options.")
 @with_daemon
-def policy_show(socket: Path | None, config: Path) -> None:
-    """Show the policy in use, its options, and which one a rollback would bring back."""
+@json_option
+def policy_show(socket: Path | None, config: Path, as_json: bool) -> None:
+    """Show the policy in use, its options, and which one a rollback would bring back.
+
+    \b
+    Example:
+      vscaf policy show
+    """
 
     async def work() -> Any:
         return await get(find_socket(socket, config), "/v1/policies")
 
     policies = run(work)
+    if as_json:
+        click.echo(json.dumps(policies, indent=2))
+        return
     click.echo(_choice(policies["current"]["name"], policies["current"]["options"]))
     if policies["previous"] is not None:
         click.echo(f"before it: {policies['previous']} (`vscaf policy rollback`)")
@@ -178,16 +219,11 @@ def _choice(name: str, options: Mapping[str, Any]) -> str:
 
 
 @policy.command("set", short_help="Use another policy from now on.")
-@click.argument("name")
-@click.option(
-    "--param",
-    "params",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the policy, its value as TOML: 3, 0.5, true, '\"text\"', '{a = 2}'. KEY may be dotted.",
-)
+@click.argument("name", shell_complete=complete_policy)
+@policy_options
 @with_daemon
-def policy_set(name: str, params: tuple[str, ...], socket: Path | None, config: Path) -> None:
+@json_option
+def policy_set(*, name: str, options: tuple[str, ...], socket: Path | None, config: Path, as_json: bool) -> None:
     """Use the policy NAME from now on, with the given options and no others.
 
     The daemon checks the policy first. If it is refused, the present policy stays in use. The new policy stays in use
@@ -196,55 +232,51 @@ def policy_set(name: str, params: tuple[str, ...], socket: Path | None, config: 
 
     \b
     Example:
-      vscaf policy set static --param allocations.cfd=2 --param allocations.chemistry=4
+      vscaf policy set static --option allocations.a=2 --option allocations.b=4
     """
 
     async def work() -> Any:
-        return await post(find_socket(socket, config), "/v1/policy", {"name": name, "options": parse_params(params)})
+        return await post(find_socket(socket, config), "/v1/policy", {"name": name, "options": parse_options(options)})
 
     chosen = run(work)
+    if as_json:
+        click.echo(json.dumps(chosen, indent=2))
+        return
     click.echo(_choice(chosen["name"], chosen["options"]))
     click.echo("in use until the daemon ends; `vscaf policy rollback` brings back the one before")
 
 
-def parse_params(params: tuple[str, ...]) -> dict[str, Any]:
-    """Options from KEY=VALUE texts, with VALUE in TOML. UsageError with the text that is wrong."""
-    for param in params:
-        hint = f"--param {param}: write KEY=VALUE with a TOML value, text in quotes: --param 'favourite=\"cfd\"'"
-        if "\n" in param or "\r" in param:
-            raise UsageError(" ".join(hint.split()))
-        try:
-            parsed = tomllib.loads(param)
-            json.dumps(parsed, allow_nan=False)
-        except (tomllib.TOMLDecodeError, TypeError, ValueError, RecursionError) as error:
-            raise UsageError(f"{hint} ({error})") from error
-        if not parsed or param.lstrip().startswith("["):
-            raise UsageError(hint)
-    try:
-        return tomllib.loads("\n".join(params))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"--param: {error}: give each key once, and no key below another's value") from error
-
-
 @policy.command("rollback", short_help="Go back to the policy before.")
 @with_daemon
-def policy_rollback(socket: Path | None, config: Path) -> None:
-    """Go back to the policy before the last one that was set."""
+@json_option
+def policy_rollback(socket: Path | None, config: Path, as_json: bool) -> None:
+    """Go back to the policy before the last one that was set.
+
+    \b
+    Example:
+      vscaf policy rollback
+    """
 
     async def work() -> Any:
         return await post(find_socket(socket, config), "/v1/policy/rollback")
 
-    click.echo(f"policy {run(work)['name']} is in use again")
+    answer = run(work)
+    click.echo(json.dumps(answer, indent=2) if as_json else f"policy {answer['name']} is in use again")
 
 
 @click.command(short_help="Make the daemon use its changed configuration.")
 @with_daemon
-def reload(socket: Path | None, config: Path) -> None:
+@json_option
+def reload(socket: Path | None, config: Path, as_json: bool) -> None:
     """Make the daemon read its configuration file again and use it, without giving back what it still manages.
 
     The daemon reads the file that it was started with. If the file is wrong, or changes a key that needs a restart
     (`vscaf daemon --help-config` marks these), nothing changes. SIGHUP to the daemon does the same, but only the log
     tells the result. A policy of `vscaf policy set` stays in use, unless the file's policy has changed.
+
+    \b
+    Example:
+      vscaf check-config && vscaf reload
     """
 
     async def work() -> Any:
@@ -253,7 +285,11 @@ def reload(socket: Path | None, config: Path) -> None:
         except NoDaemon as error:
             raise NoDaemon(f"{error} If control_socket was changed, restart the daemon") from error
 
-    changes = run(work)["changes"]
+    answer = run(work)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    changes = answer["changes"]
     for change in changes:
         values = " -> ".join("-" if change[end] is None else change[end] for end in ("from", "to"))
         click.echo(printable(f"{change['key']}: {values}"))
@@ -262,13 +298,18 @@ def reload(socket: Path | None, config: Path) -> None:
 
 
 @click.command(short_help="Give a domain back and leave it alone.")
-@click.argument("domain", required=False)
+@click.argument("domain", required=False, shell_complete=complete_domain)
 @with_daemon
-def release(domain: str | None, socket: Path | None, config: Path) -> None:
+@json_option
+def release(*, domain: str | None, socket: Path | None, config: Path, as_json: bool) -> None:
     """Give DOMAIN back as it was found, and leave it alone until `vscaf manage`. Without DOMAIN: all domains.
 
     If no daemon runs, the settings are put back from the journal of an earlier daemon. The next daemon then manages the
     domain again.
+
+    \b
+    Example:
+      vscaf release web
     """
 
     async def work() -> tuple[list[str], Path | None]:
@@ -279,7 +320,10 @@ def release(domain: str | None, socket: Path | None, config: Path) -> None:
             return await _restore(config, domain, error), path
         return answer["domains"], None
 
-    names, silent = run(work)
+    names, silent = run(work, "putting settings back")
+    if as_json:
+        click.echo(json.dumps({"domains": names, "by_daemon": silent is None}, indent=2))
+        return
     for name in names:
         left_alone = f"; left alone until `vscaf manage {name}`" if silent is None else ""
         click.echo(printable(f"{name}: as it was found{left_alone}"))
@@ -292,15 +336,25 @@ def release(domain: str | None, socket: Path | None, config: Path) -> None:
 
 
 @click.command(short_help="Manage a released domain again.")
-@click.argument("domain", required=False)
+@click.argument("domain", required=False, shell_complete=complete_domain)
 @with_daemon
-def manage(domain: str | None, socket: Path | None, config: Path) -> None:
-    """Manage DOMAIN again after `vscaf release`, or after somebody else changed it. Without DOMAIN: all of these."""
+@json_option
+def manage(*, domain: str | None, socket: Path | None, config: Path, as_json: bool) -> None:
+    """Manage DOMAIN again after `vscaf release`, or after somebody else changed it. Without DOMAIN: all of these.
+
+    \b
+    Example:
+      vscaf manage web
+    """
 
     async def work() -> Any:
         return await post(find_socket(socket, config), "/v1/manage", {"domain": domain})
 
-    names = run(work)["domains"]
+    answer = run(work)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    names = answer["domains"]
     for name in names:
         click.echo(f"{printable(name)}: managed again")
     if not names:
@@ -309,10 +363,15 @@ def manage(domain: str | None, socket: Path | None, config: Path) -> None:
 
 @click.command(short_help="Put everything back and end the daemon.")
 @with_daemon
-def off(socket: Path | None, config: Path) -> None:
+@json_option
+def off(socket: Path | None, config: Path, as_json: bool) -> None:
     """The safety valve: put everything back as it was found, and end the daemon.
 
     If no daemon runs, the settings are put back from the journal of an earlier daemon.
+
+    \b
+    Example:
+      vscaf off
     """
 
     async def work() -> tuple[list[str], Path | None]:
@@ -324,7 +383,10 @@ def off(socket: Path | None, config: Path) -> None:
             return await _restore(config, None, error), path
         return names, None
 
-    names, silent = run(work)
+    names, silent = run(work, "putting settings back")
+    if as_json:
+        click.echo(json.dumps({"domains": names, "by_daemon": silent is None}, indent=2))
+        return
     for name in names:
         click.echo(printable(f"{name}: as it was found"))
     click.echo("the daemon has ended" if silent is None else _from_journal(names, silent))

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from vscaf.cli.client import find_socket, with_daemon
+from vscaf.cli.completion import complete_domain
+from vscaf.command_line import config_was_asked_for, progress
 from vscaf.config import Config, load_config
 from vscaf.doctor.finding import Severity, Unknown
 from vscaf.errors import UsageError
@@ -17,7 +18,7 @@ from vscaf.terminal import one_line
 
 
 @click.command(short_help="Check host and domains; show how to fix problems.")
-@click.argument("domains", nargs=-1, metavar="[DOMAIN]...")
+@click.argument("domains", nargs=-1, metavar="[DOMAIN]...", shell_complete=complete_domain)
 @with_daemon
 @click.option("--json", "as_json", is_flag=True, help="Print all findings, as a JSON array.")
 @click.option("--verbose", is_flag=True, help="Also show what was found where all is ready.")
@@ -32,6 +33,11 @@ def doctor(
 
     Exit status: 0: no problem. 1: at least one problem. 2: the configuration or a domain that was asked for cannot be
     used. What could not be read is unknown, and is no problem without --strict.
+
+    \b
+    Examples:
+      vscaf doctor
+      vscaf doctor web --verbose
     """
     from vscaf.doctor.examination import examine, gather  # noqa: PLC0415  (needs libvirt, as other commands do not)
     from vscaf.doctor.report import report  # noqa: PLC0415
@@ -39,7 +45,8 @@ def doctor(
     try:
         settings = _config(config)
         where = find_socket(socket, config)
-        findings = examine(asyncio.run(gather(config, settings, where, domains)))
+        with progress("looking at the host and its domains"):
+            findings = examine(asyncio.run(gather(config, settings, where, domains)))
     except UsageError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
@@ -56,6 +63,6 @@ def _config(path: Path) -> Config | Unknown:
     try:
         return load_config(path)
     except UsageError as error:
-        if click.get_current_context().get_parameter_source("config") is not ParameterSource.DEFAULT:
+        if config_was_asked_for():
             raise
         return Unknown(str(error))

@@ -10,19 +10,25 @@ from vscaf_policies import PolicyError
 from vscaf_policies.registry import load_policy
 
 from vscaf.cli.client import find_socket, run, with_daemon
+from vscaf.cli.completion import complete_domain
+from vscaf.command_line import json_option
 from vscaf.control.client import get, get_status
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import printable
 
 
 @click.command(short_help="Say why a domain has what it has.")
-@click.argument("domain")
+@click.argument("domain", shell_complete=complete_domain)
 @with_daemon
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def explain(domain: str, socket: Path | None, config: Path, as_json: bool) -> None:
     """Say why DOMAIN has the pCPUs that it has, with the numbers, and what would change it.
 
     What would change it is found by making the last decision again with one input changed. Nothing is changed.
+
+    \b
+    Example:
+      vscaf explain cfd
     """
 
     from vscaf.explain.sentences import Facts, explanation, text  # noqa: PLC0415  (imports numpy)

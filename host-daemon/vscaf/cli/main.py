@@ -1,21 +1,25 @@
 """The `vscaf` command: the daemon, `check-config`, and the commands of `cli/client.py`."""
 
 import asyncio
+import json
 import logging
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from vscaf import __version__
 from vscaf.bench.command import bench
 from vscaf.cli.client import COMMANDS, policy
+from vscaf.cli.completion import completion
 from vscaf.cli.doctor import doctor
 from vscaf.cli.explain import explain
 from vscaf.cli.policy_check import check
 from vscaf.cli.record import record
 from vscaf.cli.replay import replay
+from vscaf.command_line import config_option
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
 from vscaf.errors import VscafError
 from vscaf.prepare.command import prepare
@@ -23,33 +27,47 @@ from vscaf.simulate.command import simulate
 from vscaf.terminal import one_line
 
 
+class Commands(click.Group):
+    """A group whose commands end with status 130 when they are interrupted."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("vscaf: interrupted", err=True)
+            sys.exit(130)
+
+
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit status: 0: done. 1: it could not be done, or only in part. 2: the request or the configuration is "
-    "wrong, and nothing was changed.",
+    "wrong, and nothing was changed. 130: interrupted.",
 )
 @click.version_option(__version__, prog_name="vscaf")
-def main() -> None:
-    """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup."""
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Shares this host's CPUs among virtual machines that run parallel programs, by measured speedup.
+
+    \b
+    Examples:
+      vscaf doctor
+      vscaf status
+    """
+    if os.environ.get("NO_COLOR"):
+        context.color = False  # what rich prints obeys it by itself
 
 
-for command in (*COMMANDS, explain, record, replay, doctor, prepare, simulate, bench):
+for command in (*COMMANDS, explain, record, replay, doctor, prepare, simulate, bench, completion):
     main.add_command(command)
 policy.add_command(check)
 
 
 @main.command(short_help="Run the daemon in the foreground.")
-@click.option(
-    "--config",
-    "path",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_CONFIG,
-    show_default=True,
-    envvar="VSCAF_CONFIG",
-)
+@config_option("The daemon's configuration.")
 @click.option("--verbose", is_flag=True, help="Log the decision of every period, not only changes.")
 @click.option("--help-config", is_flag=True, help="Print every key of the configuration with its default, and exit.")
-def daemon(path: Path, verbose: bool, help_config: bool) -> None:
+def daemon(config: Path, verbose: bool, help_config: bool) -> None:
     """Run the daemon in the foreground until SIGTERM or SIGINT. Then put everything back as it was found.
 
     SIGHUP makes it read the configuration again, like `vscaf reload`. SIGUSR1 ends it and puts nothing back: the next
@@ -57,6 +75,10 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
 
     Exit status: 0: everything was put back. 1: something could not be put back. 2: the configuration or libvirt is
     not usable, and nothing was changed. 70: an unexpected error: please report it. 75: it ended after SIGUSR1.
+
+    \b
+    Example:
+      vscaf daemon --config my.toml --verbose
     """
     if help_config:
         click.echo(HELP, nl=False)
@@ -72,7 +94,7 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
     for library in ("asyncio", "aiohttp", "ThreadSafeEvents"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
-        sys.exit(asyncio.run(serve(load_config(path), path.absolute())))
+        sys.exit(asyncio.run(serve(load_config(config), config.absolute())))
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
@@ -83,11 +105,16 @@ def daemon(path: Path, verbose: bool, help_config: bool) -> None:
 
 @main.command("check-config", short_help="Check a configuration.")
 @click.argument("file", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, envvar="VSCAF_CONFIG")
-def check_config(file: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print what it says as JSON.")
+def check_config(file: Path, as_json: bool) -> None:
     """Check whether the daemon would accept the configuration FILE (default: VSCAF_CONFIG, else /etc/vscaf/vscaf.toml).
 
     This checks keys, values, groups and the policy with its options, and warns of weights that the policy ignores. It
     does not ask libvirt: only the daemon checks at its start whether the pool's CPUs and the domains exist.
+
+    \b
+    Example:
+      vscaf check-config my.toml
     """
     from vscaf.daemon.main import check_host  # noqa: PLC0415  (as above)
 
@@ -99,6 +126,15 @@ def check_config(file: Path) -> None:
         sys.exit(2)
     if warning:
         click.echo(f"vscaf: warning: {one_line(warning)}", err=True)
+    if as_json:
+        found = {
+            "file": str(file),
+            "pool": config.pool,
+            "policy": config.policy.name,
+            "domains": sorted(config.domains),
+        }
+        click.echo(json.dumps(found | {"metadata": config.metadata, "warning": warning or None}, indent=2))
+        return
     named = ", ".join(sorted(config.domains)) or "none by name"
     also = ", and those marked by their metadata" if config.metadata else ""
     click.echo(f"{file}: good: pool {config.pool}, policy {config.policy.name}, domains: {named}{also}")

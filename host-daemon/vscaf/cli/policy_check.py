@@ -18,7 +18,7 @@ from rich.text import Text
 from vscaf_policies.conformance import Finding, Verdict
 from vscaf_policies.pool_states import as_python, pool_states
 
-from vscaf.cli.client import parse_params
+from vscaf.command_line import parse_options, policy_options
 from vscaf.errors import UsageError
 from vscaf.policy.trial import Request
 from vscaf.terminal import one_line, printable
@@ -36,14 +36,7 @@ IMPURE = frozenset({"options", "repeated", "later", "order-of-calls", "returns"}
 
 @click.command("check", short_help="Try a policy of your own on many states of a pool.")
 @click.argument("target", metavar="MODULE")
-@click.option(
-    "--option",
-    "--param",
-    "params",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the policy, its value as TOML, as in `vscaf policy set`.",
-)
+@policy_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed for the states that it is tried on.")
 @click.option(
     "--limit",
@@ -54,7 +47,7 @@ IMPURE = frozenset({"options", "repeated", "later", "order-of-calls", "returns"}
     help=f"Seconds that one decision may take. All checks may take {CALLS} times as long. Longer counts as a hang.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
-def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_json: bool) -> None:
+def check(*, target: str, options: tuple[str, ...], seed: int, call_s: float, as_json: bool) -> None:
     """Try the policy MODULE on many states of a pool, and show which parts of the contract it breaks.
 
     MODULE is FILE.py or package.module, with :FUNCTION if it has several functions, or the name of an installed policy.
@@ -67,15 +60,15 @@ def check(target: str, params: tuple[str, ...], seed: int, call_s: float, as_jso
       vscaf policy check half_and_rest.py --option 'favourite="cfd"'
     """
     try:
-        options = parse_params(params)
+        parsed = parse_options(options)
         with Console(stderr=True).status(f"trying {printable(target)} ..."):
-            findings = run_checks(Request("check", target, options, seed, call_s, CALLS * call_s))
+            findings = run_checks(Request("check", target, parsed, seed, call_s, CALLS * call_s))
     except UsageError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
     passed = all(one.verdict is not Verdict.FAILED for one in findings)
     if as_json:
-        values = {"policy": target, "options": options, "seed": seed, "passed": passed}
+        values = {"policy": target, "options": parsed, "seed": seed, "passed": passed}
         click.echo(json.dumps(values | {"findings": [asdict(one) for one in findings]}, indent=2))
     else:
         show(target, findings, Console())

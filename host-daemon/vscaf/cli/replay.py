@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from vscaf.cli.client import parse_params
+from vscaf.cli.completion import complete_policy
+from vscaf.command_line import json_option, parse_options, progress
 from vscaf.config import PolicyConfig
 from vscaf.errors import UsageError
 from vscaf.terminal import one_line, printable
@@ -33,6 +34,7 @@ WIDE = 200
     "policies",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_policy,
     help="Compare with this policy: installed, FILE.py or MODULE, as for `vscaf simulate`. Can be given several times.",
 )
 @click.option(
@@ -42,7 +44,7 @@ WIDE = 200
     metavar="KEY=VALUE",
     help="An option of the policy, its value as TOML. With several policies: NAME.KEY=VALUE.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def replay(files: tuple[Path, ...], policies: tuple[str, ...], options: tuple[str, ...], as_json: bool) -> None:
     """Make the decisions in FILE... again. A directory stands for all recordings in it, the oldest first.
 
@@ -55,7 +57,7 @@ def replay(files: tuple[Path, ...], policies: tuple[str, ...], options: tuple[st
     Examples:
       vscaf replay /var/lib/vscaf/record
       vscaf replay /var/lib/vscaf/record --policy fair --option alpha=2
-      vscaf replay /var/lib/vscaf/record --policy equipartition --policy fair --option fair.alpha=2
+      vscaf replay FILE --policy equipartition --policy fair --option fair.alpha=2
     """
     from vscaf.replay.again import PolicyOf, first_difference  # noqa: PLC0415  (imports numpy)
     from vscaf.simulate.policies import find_policy  # noqa: PLC0415  (as above)
@@ -63,12 +65,14 @@ def replay(files: tuple[Path, ...], policies: tuple[str, ...], options: tuple[st
     try:
         paths = _paths(files)
         if policies:
-            found = _compared(paths, policies, _options(policies, options))
+            with progress("making the decisions again"):
+                found = _compared(paths, policies, _options(policies, options))
             click.echo(json.dumps([asdict(one) for one in found], indent=2)) if as_json else _print_table(found)
             return
         if options:
             raise UsageError("--option: there is no --policy that it is for: give one")
-        number, difference = first_difference(_lines(paths), PolicyOf(find_policy))
+        with progress("making the decisions again"):
+            number, difference = first_difference(_lines(paths), PolicyOf(find_policy))
         if number == 0:
             raise UsageError("there is no decision in these files: record for longer")
     except UsageError as error:
@@ -101,7 +105,7 @@ def _lines(paths: Sequence[Path], *, quiet: bool = False) -> Iterator["Line"]:
 
 def _options(policies: Sequence[str], options: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """The options of each policy."""
-    given = parse_params(options)
+    given = parse_options(options)
     if len(policies) == 1:
         return {policies[0]: given}
     unknown = sorted(name for name in given if name not in policies or not isinstance(given[name], dict))

@@ -43,7 +43,7 @@ def _domains(state: Mapping[str, Any]) -> Table:
             domain["state"] + (", paused" if domain.get("paused") and not domain.get("suspended") else ""),
             domain["partition"] or "-",
             str(domain["demand"]),
-            f"{domain['busy_cpus']:.2f}",
+            "" if domain["busy_cpus"] is None else f"{domain['busy_cpus']:.2f}",
             f"{domain['vcpus']}/{domain['vcpus_maximum']}",
             domain["agent"],
             "" if weight is None else f"{weight:.2f}",

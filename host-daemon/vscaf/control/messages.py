@@ -115,10 +115,13 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A domain: its partition, demand and programs. If it does not run, only its name and `state` "not running".
 
     `partition` is a CPU list: "" if the domain has no pCPU, null if vscaf has not adopted it. `busy_cpus` is its use as
-    the host saw it.
+    the host saw it, null until that is known. `steal_s`: how long its vCPUs were ready to run and had no pCPU, in total
+    since it started; null: the host does not report it. `speedup`: what its curve predicts for its present size,
+    compared with one pCPU; null: not known, or it does not compute.
     """
 
     name: str
+    uuid: str | None = None
     state: str
     why: str = ""
     """Why it is unmanaged, released, queued or suspended."""
@@ -126,6 +129,8 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     allocation: int | None = None
     demand: int | None = None
     busy_cpus: float | None = None
+    steal_s: float | None = None
+    speedup: float | None = None
     paused: bool | None = None
     suspended: bool | None = None
     """Whether vscaf has suspended it, or is about to, until its next slice of time."""
@@ -136,6 +141,8 @@ class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     """"connected", "stale", "does not read", "no agent answers", "not reachable: WHY" or "no channel"."""
     agent_version: str | None = None
     """Name and version of the agent, as the guest says."""
+    steal_governor: bool | None = None
+    """Whether Linux's steal governor is on in the guest, as its agent says. None: it has not told."""
     report_age_s: float | None = None
     bad_lines: int = 0
     scaf_weight: float | None = None
@@ -152,7 +159,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     `violations`: laws that the present partition breaks; there should be none. `exploring`: the domains whose
     allocation is varied on purpose now, to learn their speedup. `exploration_cost`: the share of the predicted sum of
     speedups that exploration has cost on average under the present policy. `exploration_lost_s`: the same cost in
-    seconds of the whole sum. `transition_s`: the mean duration of a domain's transition to a new partition.
+    seconds of the whole sum. `optimum_speedup`: the predicted sum of weighted speedups if each domain had the CPUs that
+    the policy asks for now. `lost_speedup`: how much less the present partition gives; negative if the policy gives up
+    speedup for something else. Both are null if not known. `transition_s`: the mean duration of a domain's transition
+    to a new partition, null until one was measured.
     """
 
     configured_at: str
@@ -165,10 +175,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     managing: bool | None
     unknown: bool
     transitions: int
-    transition_s: float
+    transition_s: float | None
     exploring: list[str]
     exploration_cost: float
     exploration_lost_s: float
+    optimum_speedup: float | None
+    lost_speedup: float | None
     violations: list[str]
     domains: list[DomainStatus]
 

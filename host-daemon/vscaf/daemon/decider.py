@@ -11,6 +11,7 @@ from vscaf_policies.equipartition import equipartition
 from vscaf.core.decide.damping import Damping, learns, with_allocations
 from vscaf.core.decide.decision import DecideMemory, Decision, decide
 from vscaf.core.decide.explore import ExploreMemory, ExploreSettings, explore, unvaried
+from vscaf.core.decide.prediction import Prediction, predict
 from vscaf.core.fault_isolation import without_the_failing
 from vscaf.values import State
 
@@ -36,15 +37,17 @@ class Decider:
 
     steady: see ExploreSettings. `faults`: the domains whose points and weight made the policy raise, each with the
     exception. The last decision was made without these. `policy_error`: what the policy raised although it was shown
-    no points and no weight. Shares are then equal. None: it did not raise. `shown`: the pool that the last decision was
-    about.
+    no points and no weight. Shares are then equal. None: it did not raise. `transition_measured`: False while
+    `transition_s` is only assumed. `shown`: the pool that the last decision was about.
     """
 
     def __init__(self, steady: float) -> None:
         self._memory = ExploreMemory()
         self._handed: dict[str, tuple[SpeedupPoint, ...]] = {}
         self._under_way: dict[str, float] = {}
+        self._predicts: tuple[PoolState, Decision, bool] | None = None
         self.transition_s = FIRST_TRANSITION_S
+        self.transition_measured = False
         self.faults: Mapping[str, Exception] = {}
         self.policy_error: Exception | None = None
         self.shown: PoolState | None = None
@@ -89,7 +92,14 @@ class Decider:
     def forget(self) -> None:
         """Forgets what was learned: another policy decides from now on, or exploring has ended."""
         self._memory = ExploreMemory()
-        self._handed = {}
+        self._handed, self._predicts = {}, None
+
+    def prediction(self, held: Mapping[str, int]) -> Prediction:
+        """What the last decision's curves predict for domains that hold *held* CPUs, by name."""
+        if self._predicts is None:
+            return Prediction()
+        pool, decision, fitted = self._predicts
+        return predict(pool, decision, held, fitted=fitted)
 
     def decide(self, pool: PoolState, policy: Policy, options: Mapping[str, Any], memory: DecideMemory) -> Decision:
         """As core.decide. If the policy wants exploration, some allocations are varied on purpose.
@@ -104,7 +114,7 @@ class Decider:
         """As decide, with the points of *pool* as they are: a replay gives those that were in turn."""
         self.shown = pool
         base = unvaried(pool, self._memory)
-        self.faults, self.policy_error = {}, None
+        self.faults, self.policy_error, self._predicts = {}, None, None
         try:
             (decision, self._memory), self.faults = without_the_failing(
                 [domain.name for domain in base.domains if domain.points or domain.scaf_weight is not None],
@@ -113,6 +123,8 @@ class Decider:
         except Exception as error:  # noqa: BLE001  policies are other people's code: they may raise anything
             self.policy_error = error
             decision = decide(base, equipartition, {}, memory, Damping(transition_s=self.transition_s))
+        else:
+            self._predicts = _without_knowledge(base, frozenset(self.faults)), decision, learns(policy)
         return decision
 
     def _attempt(
@@ -168,6 +180,7 @@ class Decider:
             del self._under_way[name]
             took_s = now_s - begun_s
             if name in states and took_s < MOST_TRANSITION_S:
+                self.transition_measured = True
                 self.transition_s += TRANSITION_SHARE * (took_s - self.transition_s)
 
 

@@ -264,7 +264,8 @@ def pins(facts: DomainFacts) -> Iterable[Verdict]:
     if later.placement_auto:
         yield problem(
             "placement='auto': numad chooses its CPUs at each start",
-            commands.edit(host, name, r"s/placement=\(.\)auto/placement=\1static/"),
+            # libvirt makes the vCPUs' placement automatic again as long as that of the memory is.
+            commands.edit(host, name, r"/<memory .*placement=.auto/d; s/placement=\(.\)auto/placement=\1static/"),
         )
     if later.pinned:
         vcpus = sorted(later.description.vcpu_pins or later.plugged)
@@ -323,10 +324,20 @@ def hugepages(facts: DomainFacts) -> Iterable[Verdict]:
 
 
 def steal_governor(facts: DomainFacts) -> Iterable[Verdict]:
-    yield unknown(
-        "agents do not tell whether Linux's steal governor takes CPUs from the programs too",
-        "(in the guest) ls /sys/devices/system/cpu/preferred",
-    )
+    status = facts.status
+    told = status.get("steal_governor") if status is not None else None
+    if told is None:
+        yield unknown(
+            "no agent has told the daemon whether Linux's steal governor takes CPUs from the programs too",
+            "(in the guest) ls -d /sys/module/steal_governor",
+        )
+    elif told:
+        yield note(
+            "Linux's steal governor is on: it takes CPUs from the programs too, and does not resize their teams",
+            "(in the guest) modprobe -r steal_governor",
+        )
+    else:
+        yield ready("off, or the guest's kernel has none")
 
 
 MANAGED: Check[DomainFacts] = Check(
@@ -364,5 +375,10 @@ CHECKS: tuple[Check[DomainFacts], ...] = (
     ),
     Check("numa", "the nodes that its memory is bound to", "none of them is a node of the pool", numa),
     Check("hugepages", "hugepages of its memory", "the pool's nodes have too few", hugepages),
-    Check("steal-governor", "Linux's steal governor in the guest", "never: agents do not tell", steal_governor),
+    Check(
+        "steal-governor",
+        "Linux's steal governor in the guest, as its agent tells",
+        "never: a note if it is on",
+        steal_governor,
+    ),
 )

@@ -32,6 +32,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     The host measures vCPU time in windows of at least USAGE_WINDOW_S. A look that does not end a window only uses the
     agent's present report. So a guest cannot change the measurement by causing more looks.
     """
+    domain.inferred.steal = domain.inferred.steal.after(domain.seen.vcpu_delay_s)
     agent, held = domain.agent_demand(), len(domain.held)
     demand_confirmed = _demand_confirmed(domain, agent, held)
     domain.inferred.confirmed = demand_confirmed and (agent is not None or domain.agent_is_quiet())

@@ -7,6 +7,7 @@ from vscaf_policies import SpeedupPoint
 
 from vscaf.core.model.curve_memory import Curves
 from vscaf.core.model.demand import DemandMemory
+from vscaf.core.model.steal import Steal
 from vscaf.core.model.trust import DemandHistory, HostView
 
 
@@ -36,6 +37,8 @@ class Inferred:
     vcpu_seen: tuple[Mapping[int, float], Mapping[int, float]] | None = None
     """The CPU time and the delay of each vCPU when the present window began."""
     vcpu_seen_at_s: float = 0.0
+    steal: Steal = field(default_factory=Steal)
+    """The time that its vCPUs were ready and had no pCPU."""
     held_at_look: int = -1
     """How many pCPUs it had when the last window ended."""
     host_view: HostView = field(default_factory=HostView)

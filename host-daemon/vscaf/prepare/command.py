@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from vscaf.config import Config
+from vscaf.command_line import config_option, libvirt_uri, progress
 from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line, printable
@@ -22,8 +25,20 @@ if TYPE_CHECKING:
 @click.option("--pool", metavar="CPUS", help="The same, as a CPU list: as many vCPUs as the list has pCPUs.")
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @click.option("--undo", is_flag=True, help="Put back what prepare changed.")
-@click.option("--uri", default=Config(pool="0").uri, show_default=True, help="The libvirt to use.")
-def prepare(*, domain: str, maximum: int | None, pool: str | None, dry_run: bool, undo: bool, uri: str) -> None:
+@config_option("vscaf's configuration, for --uri.")
+@click.option("--uri", metavar="URI", help="The libvirt to use. Default: the configuration's, else qemu:///system.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was changed as JSON.")
+def prepare(
+    *,
+    domain: str,
+    maximum: int | None,
+    pool: str | None,
+    dry_run: bool,
+    undo: bool,
+    config: Path,
+    uri: str | None,
+    as_json: bool,
+) -> None:
     """Give DOMAIN what vscaf needs and it lacks: vCPUs that can be plugged, a topology for them, the agent's channel,
     and the metadata that mark it as managed.
 
@@ -43,15 +58,23 @@ def prepare(*, domain: str, maximum: int | None, pool: str | None, dry_run: bool
     from vscaf.prepare import apply  # noqa: PLC0415  (needs libvirt, which other commands do not need)
 
     try:
-        if undo:
-            if maximum is not None or pool is not None:
-                raise UsageError("--undo puts back what was changed: leave out --maximum and --pool")
-            sys.exit(_show_undo(domain, apply.undo(uri, domain, dry_run=dry_run), dry_run))
-        wanted = _wanted(maximum, pool)
-        _show(domain, apply.prepare(uri, domain, wanted, dry_run=dry_run), dry_run)
+        if undo and (maximum is not None or pool is not None):
+            raise UsageError("--undo puts back what was changed: leave out --maximum and --pool")
+        wanted, where = _wanted(maximum, pool), libvirt_uri(uri, config)
+        with progress("changing the domain"):
+            if undo:
+                outcome = apply.undo(where, domain, dry_run=dry_run)
+            else:
+                outcome = apply.prepare(where, domain, wanted, dry_run=dry_run)
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
+    if as_json:
+        click.echo(json.dumps({"dry_run": dry_run, **asdict(outcome)}, indent=2))
+        sys.exit(int(bool(outcome.kept)))
+    if undo:
+        sys.exit(_show_undo(domain, outcome, dry_run))
+    _show(domain, outcome, dry_run)
 
 
 def _wanted(maximum: int | None, pool: str | None) -> int | None:

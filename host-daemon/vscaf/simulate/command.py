@@ -49,12 +49,13 @@ def simulate(
     FILE is a scenario (TOML), or the name of one that comes with vscaf (`--list`). Each scenario runs under each policy
     and with each seed. The same files, policies and seeds give the same figures, whatever --jobs is.
 
-    Exit status: 0 done; 1 a run failed or broke a law; 2 an argument or a file is wrong, and nothing was run.
+    Exit status: 0: done. 1: a run failed or broke a law. 2: an argument or a file is wrong, and nothing was run.
+    130: interrupted, and nothing was written.
 
     \b
     Examples:
       vscaf simulate cg-lu
-      vscaf simulate cg-lu mine.toml --policy equipartition,mine.py:my_policy --seeds 5 --output build/mine
+      vscaf simulate cg-lu mine.toml --policy fair,mine.py:my_policy --seeds 5
     """
     from vscaf.simulate import session  # noqa: PLC0415  (its imports are slow)
 

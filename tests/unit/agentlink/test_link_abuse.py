@@ -616,7 +616,7 @@ def test_a_report_as_agents_write_it_is_looked_at_once(monkeypatch: pytest.Monke
     for one in reports:
         messages.decode_from_guest(one)
     assert len(looked) < len(reports) / 2  # only reports that spell out a default are looked at twice
-    assert not any(b'"ipc":0.85' in one for one in looked)
+    assert not any(b'"ipc":0.85' in one or b'"steal_governor"' in one for one in looked)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.cli import client as commands
-from vscaf.cli.client import event_line, parse_params
+from vscaf.cli.client import event_line
 from vscaf.cli.main import main
+from vscaf.command_line import parse_options
 from vscaf.config import Config
 from vscaf.errors import UsageError, VscafError
 
@@ -163,7 +164,7 @@ def test_check_config_warns_of_weights_that_the_policy_ignores(tmp_path: Path) -
     ],
 )
 def test_params(params: tuple[str, ...], options: dict[str, Any]) -> None:
-    assert parse_params(params) == options
+    assert parse_options(params) == options
 
 
 @pytest.mark.parametrize(
@@ -187,14 +188,14 @@ def test_params(params: tuple[str, ...], options: dict[str, Any]) -> None:
 )
 def test_params_that_are_none(params: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as refused:
-        parse_params(params)
-    assert "--param" in str(refused.value) and "\n" not in str(refused.value)
+        parse_options(params)
+    assert "--option" in str(refused.value) and "\n" not in str(refused.value)
 
 
 @given(st.lists(st.text(max_size=30), max_size=3))
 def test_any_params_are_options_or_refused(params: list[str]) -> None:
     try:
-        options = parse_params(tuple(params))
+        options = parse_options(tuple(params))
     except UsageError:
         return
     json.dumps(options, allow_nan=False)

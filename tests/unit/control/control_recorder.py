@@ -43,6 +43,8 @@ class Recorder:
             exploring=[],
             exploration_cost=0.0,
             exploration_lost_s=0.0,
+            optimum_speedup=3.5,
+            lost_speedup=None,
             violations=[],
             domains=[DomainStatus(name="a", state="cooperating", partition="0-1", allocation=2)],
         )

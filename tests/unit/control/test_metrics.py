@@ -1,7 +1,9 @@
 """Metrics: a scrape's content, no series of domains that are gone, and no client or guest can spoil or overload it."""
 
 import asyncio
+import re
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from vscaf.control import metrics as metrics_module
-from vscaf.control.metrics import KEPT_S, MOST_DOMAINS, MetricsServer, MetricsText
+from vscaf.control.metric_families import MOST_DOMAINS
+from vscaf.control.metrics import KEPT_S, MetricsServer, MetricsText
 from vscaf.errors import UsageError
 from vscaf.lab.polling import HANG_S
 from vscaf.lab.polling import soon as until
@@ -19,9 +22,14 @@ from vscaf.lab.polling import soon as until
 README = Path(__file__).parents[3] / "host-daemon/README.md"
 
 
+def program(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "running": True, "team": 1, "points": [], "decomposition": None, **fields}
+
+
 def domain(name: str, **fields: Any) -> dict[str, Any]:
     return {
         "name": name,
+        "uuid": f"uuid of {name}",
         "state": "cooperating",
         "why": "",
         "partition": "0-1",
@@ -37,8 +45,10 @@ def domain(name: str, **fields: Any) -> dict[str, Any]:
         "report_age_s": 0.125,
         "bad_lines": 7,
         "scaf_weight": None,
+        "speedup": 1.5,
+        "steal_s": None,
         "rules": {"minimum": 1, "maximum": None, "weight": 1.0, "priority": 0, "rest": None},
-        "processes": [{"name": 'evil"} 1\n', "running": True}, {"name": "b", "running": False}],
+        "processes": [program('evil"} 1\n'), program("b", running=False)],
         **fields,
     }
 
@@ -59,6 +69,8 @@ def status(*domains: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "exploring": ["a"],
         "exploration_cost": 0.004,
         "exploration_lost_s": 1.5,
+        "optimum_speedup": 6.0,
+        "lost_speedup": 0.25,
         "violations": [],
         "domains": list(domains),
         **fields,
@@ -66,12 +78,14 @@ def status(*domains: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def scraped(state: dict[str, Any], counts: dict[str, int] | None = None) -> dict[tuple[str, ...], float]:
-    """Every sample of a scrape: (name, label values...) -> value. No sample may occur twice."""
+    """Every sample of a scrape: (name, label values except the UUID...) -> value. No sample may occur twice."""
     text = MetricsText(lambda: state, lambda: counts or {})().decode()
     samples: dict[tuple[str, ...], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            key = (sample.name, *sample.labels.values())
+            values = dict(sample.labels)
+            assert (values.pop("uuid", None) is None) == ("domain" not in values), "each domain has its UUID beside it"
+            key = (sample.name, *values.values())
             assert key not in samples, f"{key} occurs twice"
             samples[key] = sample.value
     return samples
@@ -95,6 +109,13 @@ def test_a_scrape() -> None:
         ("vscaf_exploration_lost_seconds",): 1.5,
         ("vscaf_events_total", "allocation"): 3,
         ("vscaf_events_total", "state"): 5,
+        ("vscaf_events_total", "fault"): 0,
+        ("vscaf_optimum_speedup",): 6,
+        ("vscaf_lost_speedup",): 0.25,
+        ("vscaf_domain_exploring", "a"): 1,
+        ("vscaf_domain_exploring", "b"): 0,
+        ("vscaf_domain_speedup", "a"): 1.5,
+        ("vscaf_domain_efficiency_ratio", "a"): 0.75,
         ("vscaf_domains", "cooperating"): 1,
         ("vscaf_domains", "released"): 1,
         ("vscaf_domains", "not running"): 1,
@@ -122,11 +143,69 @@ def test_a_scrape() -> None:
         ("vscaf_domain_report_age_seconds", "b"),
         ("vscaf_domain_scaf_weight", "b"),
         ("vscaf_domain_maximum_cpus", "a"),
+        ("vscaf_domain_steal_seconds_total", "a"),
+        ("vscaf_domain_idle_ratio", "a"),
+        ("vscaf_domain_inflation_ratio", "a"),
+        ("vscaf_domain_efficiency_ratio", "b"),
+        ("vscaf_domain_programs", "b"),  # no agent has reported
         ("vscaf_domain_vcpus", "c"),
     ):
         assert key not in got
     assert any(name.startswith("vscaf_daemon_process_") for name, *_ in got)
     assert not any("evil" in part for key in got for part in key), "a label contains text that a guest chose"
+
+
+def decomposition(**fields: float) -> dict[str, float]:
+    return {"idle_rate": 0.0, "inflation": 0.0, **fields}
+
+
+def test_where_the_thread_time_goes_is_the_mean_by_team_of_what_is_known() -> None:
+    two = [{"p": 1, "speedup": 1.0}, {"p": 2, "speedup": 1.5}]
+    processes = [
+        program("a", team=3, points=two, decomposition=decomposition(idle_rate=0.4, inflation=0.2)),
+        program("b", team=1, decomposition=decomposition(idle_rate=0.2)),  # its inflation is not known
+        program("c", team=8),
+        program("d", team=8, running=False, decomposition=decomposition(idle_rate=1.0, inflation=1.0)),
+    ]
+    got = scraped(status(domain("a", processes=processes)))
+    assert got["vscaf_domain_idle_ratio", "a"] == pytest.approx(0.35)
+    assert got["vscaf_domain_inflation_ratio", "a"] == pytest.approx(0.2)
+    processes[0]["decomposition"] = decomposition()
+    assert scraped(status(domain("a", processes=processes)))["vscaf_domain_inflation_ratio", "a"] == 0.0
+    got = scraped(status(domain("a", processes=processes[1:])))
+    assert ("vscaf_domain_inflation_ratio", "a") not in got
+
+
+def test_what_is_not_known_is_absent() -> None:
+    unknown = {"managing": None, "transition_s": None, "optimum_speedup": None, "lost_speedup": None}
+    fields = {"busy_cpus": None, "report_age_s": None, "speedup": None, "steal_s": None}
+    got = {key[0] for key in scraped(status(domain("a", **fields), **unknown))}
+    named = ("managing", "transition_seconds", "optimum_speedup", "lost_speedup")
+    of_a_domain = ("busy_cpus", "report_age_seconds", "speedup", "efficiency_ratio", "steal_seconds_total", "programs")
+    names = {*(f"vscaf_{one}" for one in named), *(f"vscaf_domain_{one}" for one in of_a_domain)}
+    assert not names & got
+    assert names <= {key[0] for key in scraped(status(domain("a", steal_s=0.0)))}, "0 is known"
+
+
+def test_every_help_text_names_the_unit() -> None:
+    text = MetricsText(lambda: status(domain("a")), dict)().decode()
+    helps = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
+    assert len(helps) > 35
+    ours = {name: line for name, line in helps.items() if "_daemon_process_" not in name}
+    assert [name for name, line in ours.items() if not re.search(r"[.] Unit: [\w ]+[.]$", line)] == []
+
+
+def test_no_label_has_unbounded_values() -> None:
+    text = MetricsText(lambda: status(domain("a", steal_s=1.0), absent("b")), lambda: {"fault": 1})().decode()
+    families = text_string_to_metric_families(text)
+    labels = {name for family in families for sample in family.samples for name in sample.labels}
+    assert labels == {"domain", "uuid", "state", "kind", "policy", "version"}
+
+
+def test_promtool_finds_no_fault(promtool: str) -> None:
+    text = MetricsText(lambda: status(domain("a", steal_s=1.0)), dict)()
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
 
 def test_who_has_gone_leaves_no_series() -> None:

@@ -9,6 +9,7 @@ from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide.damping import with_allocations
 from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf.core.decide.explore import explore
+from vscaf.core.decide.prediction import Prediction
 from vscaf.daemon import decider as module
 from vscaf.daemon.decider import FIRST_TRANSITION_S, MOST_FITS, MOST_TRANSITION_S, Decider
 from vscaf.daemon.loop import Daemon
@@ -34,6 +35,7 @@ def state(time_s=0.0, **allocations):
 def test_transitions_are_timed_from_goal_to_arrival():
     decider = Decider(0.01)
     assert decider.transition_s == FIRST_TRANSITION_S
+    assert not decider.transition_measured
     for number in range(60):
         start_s = 10.0 * number
         decider.begun("a", start_s)
@@ -41,6 +43,7 @@ def test_transitions_are_timed_from_goal_to_arrival():
         decider.seen({"a": State.COOPERATING}, start_s + 0.1)
         decider.seen({"a": State.COOPERATING}, start_s + 5.0)
     assert decider.transition_s == pytest.approx(0.1, abs=0.02)
+    assert decider.transition_measured
 
 
 def test_what_transitions_take_is_reckoned_with(monkeypatch):
@@ -63,6 +66,7 @@ def test_who_is_gone_or_stuck_says_nothing_of_transitions():
     decider.seen({"b": State.UNKNOWN}, 1.0)
     decider.seen({"b": State.UNKNOWN}, MOST_TRANSITION_S + 1.0)
     assert decider.transition_s == FIRST_TRANSITION_S
+    assert not decider.transition_measured
 
 
 def test_what_is_varied_goes_back_and_decisions_do_not_see_it():
@@ -117,6 +121,29 @@ def fits(decider, pool, policy=max_speedup_fitted):
     with patch.object(estimates, "_fitted", wraps=estimates._fitted) as fitted:
         decision = decider.decide(pool, policy, {}, DecideMemory())
     return decision, fitted.call_count
+
+
+def test_the_speedup_that_a_partition_loses():
+    decider, pool = Decider(0.0), state(a=18, b=18)
+    assert decider.prediction({"a": 18, "b": 18}) == Prediction()
+    decision = decider.decide(pool, max_speedup_fitted, {}, DecideMemory())
+    assert decider.prediction(decision.allocations).lost == 0.0
+    one_less = dict(decision.allocations) | {"a": decision.allocations["a"] - 1}
+    with patch.object(estimates, "_fitted", side_effect=AssertionError("a curve was fitted again")):
+        assert decider.prediction(one_less).lost > 0
+    decider.forget()
+    assert decider.prediction(one_less) == Prediction()
+
+
+def test_if_the_policy_fails_no_speedup_is_predicted():
+    def fails(pool, options):
+        raise RuntimeError("always")
+
+    decider, pool = Decider(0.0), state(a=18, b=18)
+    decider.decide(pool, max_speedup_fitted, {}, DecideMemory())
+    decider.decide(pool, fails, {}, DecideMemory())
+    assert decider.policy_error is not None
+    assert decider.prediction({"a": 18, "b": 18}) == Prediction()
 
 
 def test_of_a_fleet_few_curves_are_fitted_for_one_decision():

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 from rich.console import Console
 from vscaf.agentlink.link import AgentLink
-from vscaf.agentlink.messages import GuestCpus, GuestHello, ReportedProcess
+from vscaf.agentlink.messages import GuestCpus, GuestHello, Report, ReportedProcess
 from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig
 from vscaf.control.messages import RulesStatus
+from vscaf.core.decide.prediction import Prediction
+from vscaf.core.model.steal import Steal
 from vscaf.daemon.status import domain_status, process_status, status
 from vscaf.domains.inferred import Inferred
 from vscaf.values import DomainKey, DomainSeen, RunState
@@ -185,7 +187,7 @@ class Shown:
     unmanaged_why: str = ""
     suspended_by_us: bool = False
     held: frozenset[int] = frozenset({0, 2})
-    inferred: Inferred = field(default_factory=lambda: Inferred(demand=2, busy_cpus=1.23456))
+    inferred: Inferred = field(default_factory=lambda: Inferred(demand=2, busy_cpus=1.23456, usage_known=True))
     seen: DomainSeen = field(
         default_factory=lambda: DomainSeen(DomainKey("u", 1), "a", True, RunState.PAUSED, 2, 4, {})
     )
@@ -194,13 +196,14 @@ class Shown:
 
 
 def test_the_status_of_a_domain() -> None:
-    got = domain_status(Shown())
+    got = domain_status(Shown(), 1.56789)
     assert (got.partition, got.allocation, got.demand, got.busy_cpus) == ("0,2", 2, 2, 1.235)
+    assert (got.uuid, got.speedup, got.steal_s) == ("u", 1.5679, None)
     assert (got.paused, got.vcpus, got.vcpus_maximum, got.agent, got.online) == (True, 2, 4, "no channel", None)
     assert got.rules == RulesStatus(minimum=1, maximum=3, weight=1.0, priority=0, rest=None)
     unheard = domain_status(Shown(link=AgentLink("a", Path("/nowhere"), lambda: None)))
     assert unheard.agent == "not reachable: not tried yet", "not the link's own text"
-    assert unheard.agent_version is None
+    assert unheard.agent_version is None and unheard.steal_governor is None
     link = AgentLink("a", Path("/nowhere"), lambda: None)
     link.hello = GuestHello(
         agent="vscaf-agent 0.1.0",
@@ -209,12 +212,18 @@ def test_the_status_of_a_domain() -> None:
         capabilities=[],
     )
     assert domain_status(Shown(link=link)).agent_version == "vscaf-agent 0.1.0"
+    for told, shown in (({}, None), ({"steal_governor": False}, False), ({"steal_governor": True}, True)):
+        link.report = Report(sequence=0, online=[0], demand=0, busy=0.0, processes=[], **told)
+        assert domain_status(Shown(link=link)).steal_governor is shown, "an older agent does not tell"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(AgentLink, "condition", "stale")
         assert domain_status(Shown(link=link)).agent == "stale"
         assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "connected", "it is suspended"
         patched.setattr(AgentLink, "condition", "deaf")
         assert domain_status(Shown(link=link, suspended_by_us=True)).agent == "deaf", "a deaf guest is shown as deaf"
+    assert domain_status(Shown(inferred=Inferred())).busy_cpus is None, "no window of vCPU time has ended yet"
+    stolen = Inferred(steal=Steal().after({0: 1.5, 1: 0.25}))
+    assert domain_status(Shown(inferred=stolen)).steal_s == 1.75
     resting = domain_status(Shown(state="resting", held=frozenset()))
     assert (resting.partition, resting.allocation) == ("", 0), "an empty partition is not an unknown one"
 
@@ -226,7 +235,14 @@ def test_what_is_left_alone_has_no_partition(state: str) -> None:
 
 
 def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
-    decider = SimpleNamespace(transition_s=0.12344, exploring=frozenset("ba"), cost=0.0042, lost_s=1.5)
+    decider = SimpleNamespace(
+        transition_s=0.12344,
+        transition_measured=True,
+        exploring=frozenset("ba"),
+        cost=0.0042,
+        lost_s=1.5,
+        prediction=lambda held: Prediction({}, 7.12341, None),
+    )
     daemon = SimpleNamespace(
         config=Config(pool="0-3"),
         configured_at="2026-01-01T00:00:00.000Z",
@@ -246,4 +262,7 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
     values = status(daemon)
     assert (values["exploring"], values["exploration_cost"], values["exploration_lost_s"]) == (["a", "b"], 0.0042, 1.5)
     assert values["transition_s"] == 0.1234
+    assert (values["optimum_speedup"], values["lost_speedup"]) == (7.1234, None)
+    decider.transition_measured = False
+    assert status(daemon)["transition_s"] is None, "it is only assumed"
     assert values["pool"] == "0-1,3", "pCPU 2 went offline and left the pool"

@@ -62,7 +62,7 @@ CPUS = HostCpus(
 
 def status(**changes: Any) -> dict[str, Any]:
     """The daemon's status, of which doctor needs only this. *changes* are those of the domain."""
-    domain = {"name": "cfd", "state": "cooperating", "why": "", "agent": "connected"}
+    domain = {"name": "cfd", "state": "cooperating", "why": "", "agent": "connected", "steal_governor": False}
     return {
         "policy": "max-speedup-fitted",
         "violations": [],

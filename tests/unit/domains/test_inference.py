@@ -103,6 +103,16 @@ def test_who_claims_and_is_idle_is_found_out_in_time() -> None:
     assert watched.domain.inferred.demand == 0
 
 
+def test_the_delay_of_its_vcpus_adds_up_at_every_look() -> None:
+    watched = Watched()
+    watched.look(demand=0, busy=0.0)
+    assert watched.domain.inferred.steal.total_s is None
+    for waited_s in (0.5, 0.75, 0.75, 1.0):
+        watched.domain.seen = replace(watched.domain.seen, vcpu_delay_s={0: waited_s, 1: 1.0})
+        watched.look(demand=0, busy=0.0)
+        assert watched.domain.inferred.steal.total_s == 1.0 + waited_s
+
+
 def test_who_says_idle_and_always_computes_a_little_does_not_rest() -> None:
     watched = Watched()
     watched.look(demand=0, busy=0.29, periods=20)

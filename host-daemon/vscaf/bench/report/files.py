@@ -109,6 +109,7 @@ def _draw(directory: Path, figures: Figures, cpus: int, timelines: Sequence[Time
         import matplotlib  # noqa: PLC0415  (optional, and slow to import)
 
         from vscaf.bench.report.pictures import pictures  # noqa: PLC0415
+        from vscaf.bench.report.split_pictures import split_pictures  # noqa: PLC0415
         from vscaf.bench.report.timeline_pictures import timeline_pictures  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "matplotlib":
@@ -116,7 +117,7 @@ def _draw(directory: Path, figures: Figures, cpus: int, timelines: Sequence[Time
         return None
     directory.mkdir(exist_ok=True)
     out = []
-    for one in [*pictures(figures, cpus), *timeline_pictures(timelines)]:
+    for one in [*pictures(figures, cpus), *split_pictures(figures), *timeline_pictures(timelines)]:
         # Text stays text, so that a reader can search it. The same figures give the same file.
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": one.name}):
             svg = io.StringIO()

@@ -166,8 +166,9 @@ def _pictures(pictures: Sequence[Drawn] | None) -> str:
         )
     else:
         out.append(
-            "<p>After Figures 7.1 to 7.7 of the thesis: T. Creech, <cite>Efficient Multiprogramming for Multicores with"
-            " SCAF</cite>, University of Maryland, 2015. The last pictures show where the programs computed.</p>\n"
+            "<p>After Figures 7.1 to 7.7 and 7.9 to 7.12 of the thesis: T. Creech, <cite>Efficient Multiprogramming "
+            "for Multicores with SCAF</cite>, University of Maryland, 2015. The last pictures show where the programs "
+            "computed.</p>\n"
         )
         for one in pictures:
             svg = one.svg.replace("<svg", f'<svg role="img" aria-label="{escape(one.title)}"', 1)

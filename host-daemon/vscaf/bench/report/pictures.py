@@ -168,14 +168,14 @@ def sums_figure(figures: Figures) -> Canvas:
             if one.only_disturbed:
                 any_disturbed = True
                 style |= DISTURBED_BAR
-            axis.barh(at, one.total.value, height * 0.94, xerr=_whiskers([one.total]), error_kw=WHISKERS, **style)
+            axis.barh(at, one.total.value, height * 0.94, xerr=whiskers([one.total]), error_kw=WHISKERS, **style)
     _names_of_pairs(axis, figures.groups)
     axis.set_xlim(left=0)
     axis.set_xlabel("sum of speedups (each relative to the program alone on one thread)")
     handles: list[Any] = [Patch(label=plain(name), **look[name].bar()) for name in names]
     if any_disturbed:
         handles.append(Patch(edgecolor="black", label="disturbed: does not count", **DISTURBED_BAR))
-    _legend(canvas, [*handles, Line2D([], [], color="black", linewidth=1, label="95% interval")])
+    legend(canvas, [*handles, Line2D([], [], color="black", linewidth=1, label="95% interval")])
     return canvas
 
 
@@ -205,12 +205,12 @@ def ratios_figure(figures: Figures, baseline: str) -> Canvas:
         for number, name in enumerate(names):
             if name in ratios:
                 at = place + (number - (len(names) - 1) / 2) * step
-                _point(axis, look[name], ratios[name].value, at, xerr=_whiskers([ratios[name]]))
+                _point(axis, look[name], ratios[name].value, at, xerr=whiskers([ratios[name]]))
     _names_of_pairs(axis, [group for group, _ in rows])
     _log_axis(axis, [value for _, ratios in rows for one in ratios.values() for value in (one.low, one.high)])
     axis.set_xlabel(f"sum of speedups relative to {baseline} (ratio, logarithmic scale)")
     handles = [_marker(look[name], plain(name)) for name in names]
-    _legend(canvas, [*handles, Patch(color="0.93", label=f"even: within {EVEN:.0%} of {baseline}")])
+    legend(canvas, [*handles, Patch(color="0.93", label=f"even: within {EVEN:.0%} of {baseline}")])
     return canvas
 
 
@@ -235,9 +235,7 @@ def programs_figure(figures: Figures) -> Canvas:
                 continue
             first, second = one.speedups
             points[str(number)] = (first.value, second.value)
-            _point(
-                axis, look[name], first.value, second.value, xerr=_whiskers([first]), yerr=_whiskers([second]), size=5
-            )
+            _point(axis, look[name], first.value, second.value, xerr=whiskers([first]), yerr=whiskers([second]), size=5)
         if len(pairs) <= FEW_PAIRS:
             _label(axis, points, 72 * 0.85 * WIDTH / columns / (most * 1.1))
         axis.set_title(plain(name), fontsize=10)
@@ -255,7 +253,7 @@ def programs_figure(figures: Figures) -> Canvas:
         Line2D([], [], color="0.75", linewidth=0.8, label="both equally fast"),
         Line2D([], [], color="0.75", linewidth=0.8, linestyle="--", label="sum of speedups 1, 2, ..."),
     ]
-    _legend(canvas, handles)
+    legend(canvas, handles)
     return canvas
 
 
@@ -269,7 +267,7 @@ def alone_figure(figures: Figures, cpus: int) -> Canvas:
             place,
             speedup.value,
             0.6,
-            xerr=_whiskers([speedup]),
+            xerr=whiskers([speedup]),
             error_kw=WHISKERS,
             facecolor=COLOURS[0],
             edgecolor="black",
@@ -280,7 +278,7 @@ def alone_figure(figures: Figures, cpus: int) -> Canvas:
     axis.invert_yaxis()
     axis.set_xlim(0, max([cpus * 1.05, *(speedup.high * 1.05 for _, speedup in some)]))
     axis.set_xlabel(f"speedup alone on {cpus} CPUs (relative to one thread)")
-    _legend(
+    legend(
         canvas,
         [
             Patch(facecolor=COLOURS[0], edgecolor="black", label="median"),
@@ -295,7 +293,7 @@ DISTURBED_BAR: Mapping[str, Any] = {"facecolor": "white", "hatch": "", "linestyl
 WHISKERS: Mapping[str, Any] = {"elinewidth": 1, "capsize": 2, "capthick": 1, "ecolor": "black"}
 
 
-def _whiskers(some: Sequence[Figure]) -> list[list[float]]:
+def whiskers(some: Sequence[Figure]) -> list[list[float]]:
     """Distances from the values down and up to the ends of their intervals, as matplotlib wants them."""
     return [[one.value - one.low for one in some], [one.high - one.value for one in some]]
 
@@ -372,5 +370,6 @@ def _log_axis(axis: Axes, values: Sequence[float]) -> None:
     axis.set_xticks([], minor=True)
 
 
-def _legend(canvas: Canvas, handles: Sequence[Any]) -> None:
+def legend(canvas: Canvas, handles: Sequence[Any]) -> None:
+    """Puts the legend above the picture."""
     canvas.legend(handles=handles, loc="outside upper center", ncols=min(5, len(handles)), fontsize=9, frameon=False)

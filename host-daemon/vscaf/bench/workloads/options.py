@@ -38,34 +38,40 @@ def workload_options(command: Callable[..., None]) -> Callable[..., None]:
         default="",
         callback=names,
         metavar="NAMES",
-        help=f"Shipped workloads. Default: {DEFAULT_SHIPPED}, if no other option names workloads.",
+        help=f"Shipped ones. If none is named: {DEFAULT_SHIPPED}.",
     )
     @click.option(
         "--npb-source",
         type=click.Path(path_type=Path, exists=True),
         metavar="FILE|DIR",
-        help="An official NPB 3.x archive, or a directory: its OpenMP programs are built with gfortran and gcc.",
+        help="NPB 3.x, an archive or a directory, to build.",
     )
-    @click.option("--class", "npb_class", type=click.Choice(CLASSES), help="The class for --npb-source. Default: W.")
+    @click.option(
+        "--class",
+        "npb_class",
+        type=click.Choice(CLASSES),
+        metavar="CLASS",
+        help="Of --npb-source: S, W, A to F. Default: W.",
+    )
     @click.option(
         "--workloads",
         "directory",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="A directory of built NPB programs, named as NPB names them: cg.A.x.",
+        help="Built NPB programs, with NPB's names: cg.A.x.",
     )
     @click.option(
         "--command",
         "commands",
         multiple=True,
         metavar="NAME=COMMAND",
-        help="A shell command as a workload; it is right if its exit status is 0. May be repeated.",
+        help="A shell command; status 0 is right. Repeatable.",
     )
     @click.option(
         "--progress",
         multiple=True,
         metavar="NAME=REGEX",
-        help="The workload prints how much work it has done: group 1 of REGEX. May be repeated.",
+        help="Work done: group 1 of REGEX in its output.",
     )
     @functools.wraps(command)
     def with_sources(

@@ -71,7 +71,8 @@ class Decision:
     sharing: domains that share one chunk by time because more domains compete than there are chunks. The allocation of
     each is that chunk, which counts once in the sum. queued, suspended: domains with demand that get 0 from the policy,
     until they are admitted or resumed. reasons: for each domain that changes, "from -> to: why". managed: False if the
-    policy changes nothing; allocations are then the present ones.
+    policy changes nothing; allocations are then the present ones. answered: what the policy answered now, held to the
+    bounds: the allocations without damping.
     """
 
     allocations: Mapping[str, int]
@@ -81,6 +82,7 @@ class Decision:
     memory: DecideMemory
     queued: frozenset[str] = frozenset()
     suspended: frozenset[str] = frozenset()
+    answered: Mapping[str, int] = field(default_factory=dict)
 
 
 def decide(
@@ -145,7 +147,7 @@ def decide(
                 due = pending.due(pool.time_s, damping)
                 if not due:
                     remembered = replace(memory, pending=pending)
-                    return Decision(present, frozenset(), {}, True, remembered, queued, suspended)
+                    return Decision(present, frozenset(), {}, True, remembered, queued, suspended, answered)
                 target = nearest(present, target, frozenset(bounds) - due)
                 still_pending = pending.followed(due)
     elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
@@ -157,7 +159,7 @@ def decide(
         target != present or sharing != memory.sharing or _waiting(circumstances) != _waiting(memory.circumstances)
     )
     reasons = _reasons(pool, target, memory, decided, gain) if changed else {}
-    return Decision(target, sharing, reasons, True, decided, queued, suspended)
+    return Decision(target, sharing, reasons, True, decided, queued, suspended, answered)
 
 
 def _check(pool: PoolState) -> None:
