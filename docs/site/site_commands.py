@@ -6,8 +6,8 @@ say how its commands are tested:
     <!-- run by: PATH, PATH -->    tests that run these commands, if with other names
     <!-- not run: REASON -->
 
-tests/unit/test_site_commands.py runs all other blocks. Indented blocks have no marks: their commands are only read. A
-text that stands far behind such a command explains it.
+tests/unit/test_site_commands.py runs all other blocks. Indented blocks have no marks. `INDENTED_MARKS` has one for all
+of a page. A text that stands far behind such a command explains it.
 """
 
 import re
@@ -19,13 +19,21 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "host-daemon", "guest-agent", "guest-libgomp", "policies", "ansible")
 MARK = re.compile(r"<!-- (run by|not run): (.*?) -->")
+INDENTED_MARKS = {
+    "README.md": ("not run", "the tutorials have the same commands, and make runs the tests themselves"),
+    "docs/doctor.md": ("run by", "tests/driver/test_doctor.py"),
+    "docs/explain.md": ("run by", "tests/driver/test_explain.py"),
+    "docs/plot.md": ("run by", "tests/unit/plot/test_plot_command.py"),
+    "docs/replay.md": ("run by", "tests/driver/test_explain.py, tests/unit/cli/test_replay_command.py"),
+    "docs/top.md": ("not run", "no test runs --sort and --interval; tests/unit/top runs the others"),
+}
 INDENTED = re.compile(r"^ {4}(?:# |\$ )?((?:sudo )?(?:vscaf|make|vscaf-agent|vscaf-run|build/venv/bin/vscaf)(?: .*)?)$")
 BEFORE_A_COMMAND = {"sudo", "&&", "||", ";", "|", "&"}
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of shell commands. `mark` is "run by", "not run", "" (the test runs it) or "indented"."""
+    """A block of shell commands. `mark` is "run by", "not run", "" (the test runs it) or "none" (an indented one)."""
 
     page: str
     line: int
@@ -62,7 +70,8 @@ def blocks(page: Path) -> Iterator[Block]:
             else:
                 fence, begun, before = line.strip(), number, lines[number - 1].strip() if number else ""
         elif not fence and (found := INDENTED.match(line)):
-            yield Block(name, number + 1, re.split(" {3,}", found[1])[0], "indented")
+            mark_of_page = INDENTED_MARKS.get(name, ("none", ""))
+            yield Block(name, number + 1, re.split(" {3,}", found[1])[0], *mark_of_page)
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -103,8 +112,7 @@ def summary() -> str:
     for page in pages():
         found = list(blocks(page))
         counts = {
-            mark: sum(len(one.commands) for one in found if one.mark == mark)
-            for mark in ("", "run by", "not run", "indented")
+            mark: sum(len(one.commands) for one in found if one.mark == mark) for mark in ("", "run by", "not run")
         }
         if any(counts.values()):
             link = f"[{found[0].page}](../../{found[0].page})"
@@ -121,8 +129,8 @@ def summary() -> str:
             "What becomes of the commands in these pages. A test reads each command of vscaf, and each target of",
             "make: commands and options must exist.",
             "",
-            "| page | run by the test of the pages | run by another test | not run | only read |",
-            "|---|---|---|---|---|",
+            "| page | run by the test of the pages | run by another test | not run |",
+            "|---|---|---|---|",
             *rows,
             "",
             "## Not run",

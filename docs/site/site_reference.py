@@ -75,6 +75,8 @@ def type_text(schema: dict[str, Any]) -> str:
     kind: str = schema.get("type", "any value")
     if kind == "array":
         most = f" of at most {schema['maxItems']}" if "maxItems" in schema else ""
+        if "prefixItems" in schema:
+            return f"list: {', '.join(map(type_text, schema['prefixItems']))}"
         return f"list{most}: {type_text(schema.get('items', {}))}"
     if kind == "string":
         if pattern := re.fullmatch(r"\^\((.*)\)\$", schema.get("pattern", "")):
@@ -227,6 +229,8 @@ def sample(schema: dict[str, Any], definitions: dict[str, Any]) -> Any:
     kinds = {"integer": 1, "number": 1.0, "boolean": True, "string": "0", "array": [], "object": {}, "null": None}
     if isinstance(values := schema.get("additionalProperties"), dict) and values:
         return defaultdict(lambda: sample(values, definitions))  # the schema does not name the keys
+    if "prefixItems" in schema:
+        return [sample(one, definitions) for one in schema["prefixItems"]]
     if schema.get("type") == "array" and "items" in schema:
         return [sample(schema["items"], definitions)]
     return kinds[schema["type"]]

@@ -36,7 +36,6 @@ OTHER_PROGRAMS = {
     ),
     *("vscaf-agent-run", "vscaf-run"),
 }
-NOT_FENCED = {"README.md", "docs/doctor.md", "docs/plot.md", "docs/top.md"}
 UNITS = {"vscaf", "vscaf-agent"}
 
 
@@ -112,22 +111,19 @@ CHECKS = {
 
 
 def test_there_are_commands() -> None:
-    assert sum(len(one.commands) for one in BLOCKS if one.mark != "indented") > 50
+    assert sum(len(one.commands) for one in BLOCKS) > 100
 
 
-def test_commands_are_in_blocks_that_can_be_marked() -> None:
-    """README.md stays as short as it is. The other pages have no fences yet."""
-    others = {label(one) for one in BLOCKS if one.mark == "indented"}
-    others -= {label(one) for one in BLOCKS if one.page in NOT_FENCED}
-    assert not others, "fence these blocks as sh, and mark them: CONTRIBUTING.md"
+def test_each_command_has_a_mark_or_is_run_here() -> None:
+    without = {label(one) for one in BLOCKS if one.mark == "none"}
+    assert not without, "fence these commands as sh, and mark them: CONTRIBUTING.md"
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=label)
 def test_commands_and_their_options_exist(block: Block) -> None:
     for program, *arguments in block.commands:
         if program in CHECKS:
-            if not any(re.search(r"\.\.\.|^[A-Z]+$|[\[\]]", one) for one in arguments) or block.mark != "indented":
-                CHECKS[program](arguments)
+            CHECKS[program](arguments)
         else:
             assert program.rpartition("/")[2] in OTHER_PROGRAMS or (ROOT / program).is_file(), program
 
@@ -151,6 +147,8 @@ def words_of(program: str, arguments: list[str]) -> list[str]:
 def test_the_tests_that_run_a_command_name_it(block: Block) -> None:
     texts = [(ROOT / path).read_text(encoding="utf-8") for path in block.reason.split(", ")]
     for program, *arguments in block.commands:
+        if program in ("cat", "tee"):
+            continue
         words = words_of(program, arguments)
         patterns = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words]
         assert any(all(re.search(pattern, text) for pattern in patterns) for text in texts), words
@@ -210,7 +208,7 @@ def test_configurations_are_good(page: str, text: str, tmp_path: Path) -> None:
 
 
 def test_all_are_counted() -> None:
-    """The page of the site has each command once: as run here, run elsewhere, not run, or only read."""
-    rows = re.findall(r"^\| \[[^|]*\| (\d*) \| (\d*) \| (\d*) \| (\d*) \|$", summary(), re.MULTILINE)
+    """The page of the site has each command once: as run here, run by another test, or not run."""
+    rows = re.findall(r"^\| \[[^|]*\| (\d*) \| (\d*) \| (\d*) \|$", summary(), re.MULTILINE)
     counted = sum(int(count) for row in rows for count in row if count)
     assert counted == sum(len(one.commands) for one in BLOCKS)
