@@ -28,8 +28,9 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
-    packages check-packages check-cockpit check-ansible check-ansible-roots ansible-venv chaos check demo demo-standalone \
-    bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads screenshots clean
+    packages check-packages check-cockpit check-ansible check-ansible-roots ansible-venv docs chaos check demo demo-standalone \
+    bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
+    screenshots clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -50,7 +51,7 @@ lint: venv ## check format, lints, imports and types
 	@$(STAGE) 'formats, lints' sh -c '$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .'
 	@$(STAGE) imports env PYTHONPATH=tests/bench $(BIN)/lint-imports --no-logo --no-cache
 	@$(STAGE) types $(BIN)/mypy --no-error-summary \
-	    host-daemon/vscaf policies/vscaf_policies tests/lab/vscaf_lab tests/bench/vscaf_bench
+	    host-daemon/vscaf policies/vscaf_policies tests/lab/vscaf_lab tests/bench/vscaf_bench docs/site
 
 quick: lint ## the first checks after a change: lint, unit tests, one C build with its tests
 	@$(STAGE) 'C tests with gcc' tests/build-c $(BUILD)/meson gcc plain --quick-test
@@ -105,7 +106,11 @@ check-cockpit: venv ## test the Cockpit page in Chromium with a real cockpit-ws;
 	@$(STAGE) 'the Cockpit page' $(ROOT) $(BIN)/python -m pytest -q $(SLOWEST) tests/cockpit $(ARGS)
 
 ansible-venv: setup
-	@tests/make-ansible-venv $(BUILD)/ansible-venv
+	@tests/make-extra-venv Ansible $(BUILD)/ansible-venv -r tests/ansible/requirements.txt -e policies -e .
+
+docs: setup ## build the documentation in build/docs; open build/docs/docs/index.html
+	@tests/make-extra-venv 'the documentation' $(BUILD)/docs-venv -e policies -e '.[docs]'
+	@$(STAGE) documentation env NO_MKDOCS_2_WARNING=1 $(BUILD)/docs-venv/bin/mkdocs build --strict
 
 check-ansible: ansible-venv ## check the Ansible collection: ansible-lint, ansible-test sanity, its tests; not in check
 	@$(STAGE) 'ansible-lint and ansible-test sanity' tests/ansible/lint $(BUILD)/ansible-venv

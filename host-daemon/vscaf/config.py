@@ -69,6 +69,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     foreign_changes: Literal["mend", "respect"] = "mend"
     unplug: bool = True
     unplug_after_s: Annotated[int, Meta(ge=1, le=86_400)] = 600
+    record: bool = False
+    record_most_mb: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
     policy: PolicyConfig = PolicyConfig()
 
     @property
@@ -180,6 +182,9 @@ smt = "core-exclusive"            # threads of one core never belong to two doma
 foreign_changes = "mend"          # pins or counts changed by others are put right | respect: that domain is left alone
 unplug = true                     # unplug vCPUs that were unused for long; only under KVM, elsewhere it never completes
 unplug_after_s = 600              # how long they must be unused
+
+record = false                    # record each decision for `vscaf replay`, in state_directory/record
+record_most_mb = 100              # the most that recordings take there; the oldest are removed; 1 MB: 1,000,000 bytes
 
 [policy]
 name = "max-speedup-fitted"       # or another of `vscaf policy list`

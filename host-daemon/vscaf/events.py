@@ -51,6 +51,7 @@ class Kind(StrEnum):
     KNOWN = "known"
     REFUSED = "refused"
     POOL = "pool"
+    RECORDING = "recording"
     FAULT = "fault"
     RECOVERED = "recovered"
     LOST = "lost"

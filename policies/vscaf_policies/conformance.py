@@ -334,6 +334,8 @@ def _outcome_of(answer: object) -> Outcome:
         return Outcome("wrong", f"it returns {type(answer).__name__}: return CPUs by domain name, an Answer, or None")
     if not isinstance(queued, Set) or not isinstance(suspended, Set):
         return Outcome("wrong", "its queued or suspended is no set: give Answer frozensets of names")
+    if not isinstance(whole.reasons, Mapping) or not all(isinstance(why, str) for why in whole.reasons.values()):
+        return Outcome("wrong", "its reasons are no text by name: give Answer sentences by the names of domains")
     for name, cpus in answer.items():
         if not isinstance(name, str):
             return Outcome("wrong", f"it names {name!r} ({type(name).__name__}): name domains by their names")

@@ -1,11 +1,14 @@
 """Gives out CPUs only as long as each brings enough speedup for its power; the others stay free."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
-from vscaf_policies.by_worth import number_option, split_by_worth
+from vscaf_policies.by_worth import ValueOf, number_option, split_by_worth
 from vscaf_policies.estimates import Numbers, expected
-from vscaf_policies.state import Options, PoolState, refuse_unknown_options
+from vscaf_policies.explanations import worth_reasons
+from vscaf_policies.state import Options, PoolState, explained_by, refuse_unknown_options
 
 THRESHOLD = 0.25
 """Speedup per CPU."""
@@ -14,6 +17,20 @@ MOST_THRESHOLD = 2.0
 """No CPU is believed to bring more (models.points.MOST_EFFICIENCY), so a higher threshold leaves only the minima."""
 
 
+def _surplus(pool: PoolState, threshold: float) -> ValueOf:
+    def surplus(speedups: Numbers, chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
+        return weights * (speedups - threshold * (pool.chunk * chunks))
+
+    return surplus
+
+
+def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
+    threshold = number_option("efficiency", options, "threshold", THRESHOLD, MOST_THRESHOLD)
+    what, value = f"weight x (speedup - {threshold:g} x CPUs)", _surplus(pool, threshold)
+    return worth_reasons(pool, cpus, lambda one, chunks: expected(one, pool, chunks), value, what=what)
+
+
+@explained_by(_reasons)
 def efficiency(pool: PoolState, options: Options) -> dict[str, int]:
     """The largest sum of weight x (S(p) - threshold x p) within the bounds: CPUs that bring less stay unused.
 
@@ -32,8 +49,5 @@ def efficiency(pool: PoolState, options: Options) -> dict[str, int]:
     """
     refuse_unknown_options("efficiency", options, frozenset({"threshold"}))
     threshold = number_option("efficiency", options, "threshold", THRESHOLD, MOST_THRESHOLD)
-
-    def surplus(speedups: Numbers, chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
-        return weights * (speedups - threshold * (pool.chunk * chunks))
-
-    return split_by_worth(pool, lambda one, chunks: expected(one, pool, chunks), surplus, lend_to_unknown=False)
+    value = _surplus(pool, threshold)
+    return split_by_worth(pool, lambda one, chunks: expected(one, pool, chunks), value, lend_to_unknown=False)

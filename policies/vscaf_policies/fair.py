@@ -1,11 +1,14 @@
 """Shares speedup fairly, not CPUs: the Nash bargaining solution over the domains' speedups."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
-from vscaf_policies.by_worth import number_option, split_by_worth
+from vscaf_policies.by_worth import ValueOf, number_option, split_by_worth
 from vscaf_policies.estimates import Numbers, expected
-from vscaf_policies.state import Options, PoolState, refuse_unknown_options
+from vscaf_policies.explanations import worth_reasons
+from vscaf_policies.state import Options, PoolState, explained_by, refuse_unknown_options
 
 MOST_ALPHA = 4.0
 """Above this the answer hardly changes, and gains of the domains with most speedup are below floating-point noise."""
@@ -14,6 +17,23 @@ _LEAST_SPEEDUP = 1e-3
 """A lower speedup counts as this, because its logarithm must exist."""
 
 
+def _welfare(alpha: float) -> ValueOf:
+    def welfare(speedups: Numbers, _chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
+        utility: Numbers = np.log(np.maximum(speedups, _LEAST_SPEEDUP))
+        if alpha != 1:  # (S^(1 - alpha) - 1) / (1 - alpha) differs by a constant only, and is exact near alpha = 1
+            utility = np.expm1((1 - alpha) * utility) / (1 - alpha)
+        return weights * utility
+
+    return welfare
+
+
+def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
+    alpha = number_option("fair", options, "alpha", 1.0, MOST_ALPHA)
+    what = "weight x log(speedup)" if alpha == 1 else f"weight x utility of speedup (alpha {alpha:g})"
+    return worth_reasons(pool, cpus, lambda one, chunks: expected(one, pool, chunks), _welfare(alpha), what=what)
+
+
+@explained_by(_reasons)
 def fair(pool: PoolState, options: Options) -> dict[str, int]:
     """The split with the largest product of S_i(p_i) to the power of weight_i within the bounds.
 
@@ -37,11 +57,4 @@ def fair(pool: PoolState, options: Options) -> dict[str, int]:
     """
     refuse_unknown_options("fair", options, frozenset({"alpha"}))
     alpha = number_option("fair", options, "alpha", 1.0, MOST_ALPHA)
-
-    def welfare(speedups: Numbers, _chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
-        utility: Numbers = np.log(np.maximum(speedups, _LEAST_SPEEDUP))
-        if alpha != 1:  # (S^(1 - alpha) - 1) / (1 - alpha) differs by a constant only, and is exact near alpha = 1
-            utility = np.expm1((1 - alpha) * utility) / (1 - alpha)
-        return weights * utility
-
-    return split_by_worth(pool, lambda one, chunks: expected(one, pool, chunks), welfare)
+    return split_by_worth(pool, lambda one, chunks: expected(one, pool, chunks), _welfare(alpha))

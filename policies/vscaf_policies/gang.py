@@ -54,7 +54,14 @@ def gang(pool: PoolState, options: Options) -> Answer:
     cpus.update({name: sizes[name] * chunk for name in running})
     left = (pool_chunks - sum(sizes[name] for name in running)) * chunk
     cpus.update(_shared(fixed, left, chunk))
-    return Answer(cpus, suspended=frozenset(sizes) - frozenset(running))
+    turn = f"{len(gangs)} gangs have the pool for {slice_s:g} s each"
+    reasons = {
+        name: f"{turn}: it is in gang {number}, of {len(gang)} domain{'s' if len(gang) > 1 else ''}"
+        for number, gang in enumerate(gangs, 1)
+        for name in gang
+    }
+    reasons |= {domain.name: "it may not rest: it has CPUs in every slice" for domain in fixed}
+    return Answer(cpus, suspended=frozenset(sizes) - frozenset(running), reasons=reasons)
 
 
 def _slice_s(options: Options) -> float:

@@ -1,12 +1,21 @@
 """The policy that the thesis warns against: the most instructions per cycle of the whole system."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vscaf_policies.by_worth import split_by_worth
-from vscaf_policies.state import DomainState, Options, PolicyError, PoolState, ignoring_weights, refuse_unknown_options
+from vscaf_policies.state import (
+    DomainState,
+    Options,
+    PolicyError,
+    PoolState,
+    explained_by,
+    ignoring_weights,
+    refuse_unknown_options,
+)
 
 MOST_NAMES = 5
 """The most domains that the refusal names."""
@@ -15,6 +24,16 @@ LEAST_CPUS = 4
 """The CPUs that the thesis leaves to the program with fewer instructions per cycle."""
 
 
+def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
+    known = {domain.name: ipc for domain in pool.domains if (ipc := _ipc(domain)) is not None}
+    if not known:
+        return {}
+    first = min(known, key=lambda name: (-known[name], name))
+    highest = f"the highest is {known[first]:.2f}, of {first}, which comes first"
+    return {name: f"its instructions per cycle and CPU are {ipc:.2f}; {highest}" for name, ipc in known.items()}
+
+
+@explained_by(_reasons)
 @ignoring_weights
 def max_ipc(pool: PoolState, options: Options) -> dict[str, int]:
     """The largest sum of IPC over all CPUs (Creech 2015, section 4.3.3). Only for comparison.

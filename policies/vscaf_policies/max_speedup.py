@@ -1,12 +1,33 @@
 """SCAF's policy: the largest sum of speedups under the model S(p) = 1 + C ln p."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from vscaf_policies.bounds import MOST_OF_EQUAL, bounded_partition, claim_limits, most_of_equal
-from vscaf_policies.state import DomainState, Options, PoolState, ignoring_weights, refuse_unknown_options, timeless
+from vscaf_policies.state import (
+    DomainState,
+    Options,
+    PoolState,
+    explained_by,
+    ignoring_weights,
+    refuse_unknown_options,
+    timeless,
+)
 
 
+def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
+    shares, made = exact_shares(pool), {}
+    for domain in pool.domains:
+        if domain.name not in shares:
+            continue
+        weight = _known_weight(domain)
+        how = f"its C is {weight:.2f}" if weight is not None else "its C is not known, so its share is an equal one"
+        made[domain.name] = f"{how}: {shares[domain.name]:.2f} of {pool.cpus} CPUs by eq. 4.9, before bounds"
+    return made
+
+
+@explained_by(_reasons)
 @ignoring_weights
 @timeless
 def max_speedup(pool: PoolState, options: Options) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """The largest sum of speedups, on curves of any shape that are fitted to the measurements."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,16 @@ from numpy.typing import NDArray
 from vscaf_policies.bounds import MOST_OF_EQUAL, claim_limits, limiting_claims, most_of_equal
 from vscaf_policies.by_worth import split_by_worth
 from vscaf_policies.estimates import Numbers, expected, worth
-from vscaf_policies.state import DomainState, Options, PoolState, exploring, refuse_unknown_options, timeless
+from vscaf_policies.explanations import worth_reasons
+from vscaf_policies.state import (
+    DomainState,
+    Options,
+    PoolState,
+    explained_by,
+    exploring,
+    refuse_unknown_options,
+    timeless,
+)
 
 USE = 0.02
 """Speedup that is added for each CPU in use, so that CPUs stay free only if using them does clear harm."""
@@ -17,6 +27,19 @@ MOST = 3.0
 """The default of the option: the smallest limit that costs at most 1% of the best split (SECURITY.md has the table)."""
 
 
+def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
+    def cautious(domain: DomainState, chunks: int) -> Numbers | None:
+        known = worth(domain, pool)
+        return None if known is None else known.cautious[:chunks]
+
+    def value(speedups: Numbers, chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
+        return weights * speedups
+
+    most = claim_limits(pool, most_of_equal("max-speedup-fitted", options, MOST))
+    return worth_reasons(pool, cpus, cautious, value, what="weight x speedup, less its error,", most_cpus=most)
+
+
+@explained_by(_reasons)
 @exploring
 @limiting_claims(MOST)
 @timeless

@@ -38,7 +38,12 @@ def priority(pool: PoolState, options: Options) -> Answer:
     if split == "speedup":
         shares = {name: share * shares[name] for name, share in exact_shares(among).items()}
     cpus = {domain.name: 0 for domain in pool.domains} | bounded_partition(among, shares)
-    return Answer(cpus, queued=frozenset(domain.name for domain in competing) - admitted)
+    reasons = {
+        domain.name: f"its priority is {domain.priority} and its minimum {smallest(domain, pool.chunk)}: "
+        + ("it is admitted" if domain.name in admitted else "those before it leave too few CPUs, so it waits")
+        for domain in competing
+    }
+    return Answer(cpus, frozenset(domain.name for domain in competing) - admitted, reasons=reasons)
 
 
 def _admitted(pool: PoolState, competing: Iterable[DomainState]) -> list[DomainState]:

@@ -1,7 +1,7 @@
 """What a policy is given and what it returns: plain values, nothing else of vscaf."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 
@@ -91,12 +91,14 @@ class Answer:
 
     cpus: CPUs by name. queued: domains that are not admitted now; they rest until they are admitted. suspended: domains
     that do not run at all now. vscaf ignores `cpus` for queued and suspended domains. A domain that may not rest cannot
-    be queued.
+    be queued. reasons: why, for each domain by name, in a phrase with numbers, for `vscaf explain`; may be left out. If
+    it takes long to make them, rather declare how to: see explained_by.
     """
 
     cpus: Mapping[str, int]
     queued: frozenset[str] = frozenset()
     suspended: frozenset[str] = frozenset()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 Policy = Callable[[PoolState, Options], Mapping[str, int] | Answer | None]
@@ -130,6 +132,34 @@ def timeless(policy: SomePolicy) -> SomePolicy:
     """
     policy.timeless = True  # type: ignore[attr-defined]  # functions have attributes, their type does not say so
     return policy
+
+
+ReasonsOf = Callable[[PoolState, Options, Mapping[str, int]], Mapping[str, str]]
+"""Why a policy gives these CPUs, by name: arguments are those of the policy and its answer. Pure."""
+
+
+def explained_by(reasons_of: ReasonsOf) -> Callable[[SomePolicy], SomePolicy]:
+    """Decorator: *reasons_of* makes the reasons of the policy's answers. vscaf calls it only if somebody asks for them.
+
+    It sets the attribute `reasons_of`, which vscaf reads.
+    """
+
+    def explained(policy: SomePolicy) -> SomePolicy:
+        policy.reasons_of = reasons_of  # type: ignore[attr-defined]  # as in exploring
+        return policy
+
+    return explained
+
+
+def reasons_for(policy: Policy, pool: PoolState, options: Options) -> dict[str, str]:
+    """Why *policy* answers as it does, for each domain that it says something of. Empty: it gives no reasons."""
+    answer = policy(pool, options)
+    if answer is None:
+        return {}
+    whole = answer if isinstance(answer, Answer) else Answer(answer)
+    reasons_of: ReasonsOf | None = getattr(policy, "reasons_of", None)
+    made = reasons_of(pool, options, whole.cpus) if reasons_of is not None else {}
+    return {name: str(why) for name, why in {**made, **whole.reasons}.items()}
 
 
 def refuse_unknown_options(policy: str, options: Options, known: frozenset[str] = frozenset()) -> None:

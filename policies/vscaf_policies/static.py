@@ -2,9 +2,27 @@
 
 from collections.abc import Mapping
 
-from vscaf_policies.state import Options, PolicyError, PoolState, ignoring_weights, refuse_unknown_options
+from vscaf_policies.state import (
+    Options,
+    PolicyError,
+    PoolState,
+    explained_by,
+    ignoring_weights,
+    refuse_unknown_options,
+)
 
 
+def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
+    wanted = options.get("allocations")
+    named = wanted if isinstance(wanted, Mapping) else {}
+    kept = "the option allocations does not name it: it keeps what it has"
+    return {
+        domain.name: f"the option allocations gives it {named[domain.name]}" if domain.name in named else kept
+        for domain in pool.domains
+    }
+
+
+@explained_by(_reasons)
 @ignoring_weights
 def static(pool: PoolState, options: Options) -> dict[str, int]:
     """The allocations of the option `allocations` ({domain: CPUs}); a domain that it does not name keeps what it has.

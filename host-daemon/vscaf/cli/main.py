@@ -15,8 +15,11 @@ from vscaf.bench.command import bench
 from vscaf.cli.client import COMMANDS, policy
 from vscaf.cli.completion import completion
 from vscaf.cli.doctor import doctor
+from vscaf.cli.explain import explain
 from vscaf.cli.plot import plot
 from vscaf.cli.policy_check import check
+from vscaf.cli.record import record
+from vscaf.cli.replay import replay
 from vscaf.cli.top import top
 from vscaf.command_line import config_option
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
@@ -57,7 +60,7 @@ def main(context: click.Context) -> None:
         context.color = False  # what rich prints obeys it by itself
 
 
-for command in (*COMMANDS, top, plot, doctor, prepare, simulate, bench, completion):
+for command in (*COMMANDS, top, plot, explain, record, replay, doctor, prepare, simulate, bench, completion):
     main.add_command(command)
 policy.add_command(check)
 

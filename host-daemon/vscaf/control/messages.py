@@ -185,6 +185,35 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     domains: list[DomainStatus]
 
 
+class LastDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The last decision, for `vscaf explain`. null: there was none yet.
+
+    `lines`: two lines as in a recording: what the next decision remembers, and the last decision. `changes`: for each
+    domain, the event of its last change of pCPUs.
+    """
+
+    lines: tuple[str, str] | None
+    changes: dict[str, Event]
+
+
+class RecordRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether decisions are recorded from now on."""
+
+    on: bool
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """`since`: since when decisions are recorded, in UTC; null: they are not. `failed`: why the last recording ended by
+    itself; "": it did not. `bytes`: what all files in `directory` take, of `most_bytes` at most."""
+
+    since: str | None
+    failed: str
+    directory: str
+    files: int
+    bytes: int
+    most_bytes: int
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One endpoint of the API."""
 
@@ -209,6 +238,24 @@ ENDPOINTS = (
         answer=(Event,),
         query=("since", "follow"),
         description="events after number `since` (0), oldest first; with `follow=1` also each new one as it comes",
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/decision",
+        access=READ,
+        answer=LastDecision,
+        description="the last decision, and what it was made from",
+    ),
+    Endpoint(
+        method="GET", path="/v1/record", access=READ, answer=Recording, description="whether decisions are recorded"
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/record",
+        access=WRITE,
+        body=RecordRequest,
+        answer=Recording,
+        description="records decisions from now on, or stops to",
     ),
     Endpoint(
         method="GET", path="/v1/policies", access=READ, answer=Policies, description="policies in use and installed"

@@ -24,10 +24,13 @@ from vscaf.control.messages import (
     DomainRequest,
     Domains,
     Failure,
+    LastDecision,
     Nothing,
     Policies,
     PolicyChoice,
     PolicyRequest,
+    Recording,
+    RecordRequest,
     Reloaded,
     RolledBack,
 )
@@ -52,6 +55,15 @@ class ControlTarget(Protocol):
 
     def status(self) -> dict[str, Any]:
         """A `messages.Status`, as `vscaf status --json` prints it."""
+
+    def last_decision(self) -> LastDecision:
+        """The last decision, for `vscaf explain`."""
+
+    async def recording(self) -> Recording:
+        """Whether decisions are recorded, and what the recordings take."""
+
+    async def record(self, on: bool) -> Recording:
+        """Records decisions from now on, or stops to."""
 
     async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
         """Checks the policy, then uses it."""
@@ -113,6 +125,9 @@ class ControlServer:
         application = web.Application(client_max_size=BODY_LIMIT_BYTES, middlewares=[self._guarded])
         application.router.add_get("/v1/status", self._status, allow_head=False)
         application.router.add_get("/v1/events", self._follow, allow_head=False)
+        application.router.add_get("/v1/decision", self._decision, allow_head=False)
+        application.router.add_get("/v1/record", self._recording, allow_head=False)
+        application.router.add_post("/v1/record", self._record)
         application.router.add_get("/v1/policies", self._policies, allow_head=False)
         application.router.add_post("/v1/policy", self._set_policy)
         application.router.add_post("/v1/policy/rollback", self._rollback)
@@ -219,6 +234,18 @@ class ControlServer:
         if now_s - self._status_made_at_s >= STATUS_KEPT_S:
             self._status_json, self._status_made_at_s = msgspec.json.encode(self._target.status()), now_s
         return web.Response(body=self._status_json, content_type="application/json")
+
+    async def _decision(self, request: web.Request) -> web.Response:
+        _query(request)
+        return _json(self._target.last_decision())
+
+    async def _recording(self, request: web.Request) -> web.Response:
+        _query(request)
+        return _json(await self._target.recording())
+
+    async def _record(self, request: web.Request) -> web.Response:
+        wanted = await _body(request, RecordRequest)
+        return _json(await self._change(self._target.record(wanted.on)))
 
     async def _policies(self, request: web.Request) -> web.Response:
         _query(request)

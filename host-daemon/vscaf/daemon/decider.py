@@ -38,7 +38,7 @@ class Decider:
     steady: see ExploreSettings. `faults`: the domains whose points and weight made the policy raise, each with the
     exception. The last decision was made without these. `policy_error`: what the policy raised although it was shown
     no points and no weight. Shares are then equal. None: it did not raise. `transition_measured`: False while
-    `transition_s` is only assumed.
+    `transition_s` is only assumed. `shown`: the pool that the last decision was about.
     """
 
     def __init__(self, steady: float) -> None:
@@ -50,10 +50,12 @@ class Decider:
         self.transition_measured = False
         self.faults: Mapping[str, Exception] = {}
         self.policy_error: Exception | None = None
+        self.shown: PoolState | None = None
         self.limit_exploring(steady)
 
     def limit_exploring(self, steady: float) -> None:
         """Exploring may cost *steady* on average from now on. 0: none, also not what is under way."""
+        self.steady = steady
         self._settings = ExploreSettings(steady=steady) if steady > 0 else None
         if self._settings is None:
             self.forget()
@@ -78,6 +80,15 @@ class Decider:
         """Whether an allocation is varied on purpose, or the search for such a variation has not ended yet."""
         return bool(self._memory.varied) or (len(self._memory.competing) > 1 and not self._memory.exhausted_knowledge)
 
+    @property
+    def memory(self) -> ExploreMemory:
+        """The memory of exploring, for a recording."""
+        return self._memory
+
+    def go_on_from(self, memory: ExploreMemory) -> None:
+        """Explores from *memory* on."""
+        self._memory = memory
+
     def forget(self) -> None:
         """Forgets what was learned: another policy decides from now on, or exploring has ended."""
         self._memory = ExploreMemory()
@@ -95,7 +106,14 @@ class Decider:
 
         Returns a decision even if the policy raises: see `faults` and `policy_error`.
         """
-        base = unvaried(self._in_turn(pool), self._memory)
+        return self.decide_shown(self._in_turn(pool), policy, options, memory)
+
+    def decide_shown(
+        self, pool: PoolState, policy: Policy, options: Mapping[str, Any], memory: DecideMemory
+    ) -> Decision:
+        """As decide, with the points of *pool* as they are: a replay gives those that were in turn."""
+        self.shown = pool
+        base = unvaried(pool, self._memory)
         self.faults, self.policy_error, self._predicts = {}, None, None
         try:
             (decision, self._memory), self.faults = without_the_failing(

@@ -26,6 +26,7 @@ from vscaf.core.reconcile.state import TransitionState
 from vscaf.core.reconcile.steps import Goal, StepMemo, Steps, Timing, next_steps
 from vscaf.cpulist import format_cpu_list
 from vscaf.daemon.decider import Decider
+from vscaf.daemon.decision_log import DecisionLog
 from vscaf.daemon.quiet import QUIET_PERIODS, is_quiet
 from vscaf.domains.agent_session import agent_link
 from vscaf.domains.containment import STEPS
@@ -100,6 +101,7 @@ class Daemon:
         self._policy = chosen_policy(config.policy, shown_pool(self.pool))
         self._memory = DecideMemory()
         self.decider = Decider(config.exploration_percent / 100)
+        self.decisions = DecisionLog(config, self.events)
         self._placed: tuple[object, ...] = ()
         self._timing = _timing(config)
         self._news = asyncio.Event()
@@ -190,6 +192,7 @@ class Daemon:
 
         False: something could not be put back; the journal keeps it.
         """
+        self.decisions.configure(self.config)
         try:
             await self._until_stopped()
         finally:
@@ -252,6 +255,7 @@ class Daemon:
     async def close(self) -> None:
         """Ends the links to the guests and the tasks that are under way."""
         await self.inventory.close()
+        await self.decisions.recorder.close()
         self.events.close()
 
     async def _look(self) -> None:
@@ -283,7 +287,7 @@ class Daemon:
         if self._waiting_for_agents():
             return
         pool = self.pool_state()
-        decision = self.decider.decide(pool, self._policy, self.policy.options, self._memory)
+        decision = self.decisions.decide(self.decider, pool, self._policy, self.policy, self._memory)
         self._handle_policy_errors()
         self._decided(decision)
         if decision.managed:
@@ -388,6 +392,7 @@ class Daemon:
         for violation in self.violations:
             self._warnings.warn_once(f"law {violation}", f"the partition breaks a law, please report this: {violation}")
         news = False
+        self.decisions.forget_changes(by_name)
         for name, domain in by_name.items():
             before = domain.goal.partition if domain.goal is not None else domain.held
             domain.wait(name in decision.queued or name in decision.suspended, decision.reasons.get(name, ""))
@@ -398,7 +403,8 @@ class Daemon:
                 self.decider.begun(name, clock.now_s())
                 lists = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
                 why = decision.reasons.get(name, "placement")
-                self.events.record(Kind.ALLOCATION, name, before=lists[0], after=lists[1], why=why)
+                event = self.events.record(Kind.ALLOCATION, name, before=lists[0], after=lists[1], why=why)
+                self.decisions.changes[name] = event
             domain.goal = Goal(target[name], domain.maximum, competition, name in decision.suspended)
         self.transitions += news
 
@@ -497,6 +503,7 @@ class Daemon:
         self.registry.configure(config, self.pool.cpus - before)
         self._timing, self._memos, self._stepped = _timing(config), {}, []
         self.decider.limit_exploring(config.exploration_percent / 100)
+        self.decisions.configure(config)
         if policy is not None:
             self.use_policy(config.policy, policy)
         self.wake()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vscaf.config import DEFAULT_CONFIG, PolicyConfig
-from vscaf.control.messages import ConfigChange
+from vscaf.control.messages import ConfigChange, LastDecision, Recording
 from vscaf.daemon.loop import Daemon
 from vscaf.daemon.reload import reload
 from vscaf.daemon.service_manager import STOPPING, notify, ready, reloading
@@ -14,6 +14,8 @@ from vscaf.daemon.status import status
 from vscaf.domains.domain import ManagedDomain
 from vscaf.errors import UsageError, VscafError
 from vscaf.policy.loading import loaded_policy, tried_policy
+from vscaf.record.files import recorded_files
+from vscaf.record.lines import Encoder
 from vscaf.values import State
 
 
@@ -27,6 +29,38 @@ class Operations:
     def status(self) -> dict[str, Any]:
         """The status, as `vscaf status --json` prints it."""
         return status(self._daemon)
+
+    def last_decision(self) -> LastDecision:
+        """The last decision, and what the next one is made from."""
+        log, encoder, lines = self._daemon.decisions, Encoder(), None
+        if log.last is not None:
+            state = encoder.line(log.remembered(self._daemon.decider))
+            lines = (state.decode(), encoder.line(log.last).decode())
+        return LastDecision(lines=lines, changes=log.changes)
+
+    async def recording(self) -> Recording:
+        """Whether decisions are recorded, and what the recordings take."""
+        recorder = self._daemon.decisions.recorder
+        directory = recorder.files.directory
+        sizes = await asyncio.to_thread(lambda: [path.stat().st_size for path in recorded_files(directory)])
+        return Recording(
+            since=recorder.since,
+            failed=recorder.failed,
+            directory=str(directory),
+            files=len(sizes),
+            bytes=sum(sizes),
+            most_bytes=recorder.files.most_bytes,
+        )
+
+    async def record(self, on: bool) -> Recording:
+        """Records decisions from now on, or stops to. The next daemon records if its configuration says so."""
+        recorder = self._daemon.decisions.recorder
+        if on:
+            recorder.start()
+            self._daemon.wake()
+        else:
+            recorder.stop()
+        return await self.recording()
 
     async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
         """Uses another policy from now on, after one trial on the present pool.

@@ -33,6 +33,8 @@ def test_what_may_be_asked(directory: Path) -> None:
         assert (await get(path, "/v1/policies"))["current"] == {"name": "max-speedup", "options": {}}
         assert "equipartition" in (await get(path, "/v1/policies"))["installed"]
         assert await get(path, "/v1/schema") == json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+        assert await get(path, "/v1/decision") == {"lines": None, "changes": {}}
+        assert (await get(path, "/v1/record"))["since"] is None
         assert await get(path, "/metrics") == "vscaf_up 1\n"
         events.record(Kind.STARTED, None)
         events.record("state", "a", before="growing", after="cooperating", why="it acknowledged")
@@ -53,8 +55,10 @@ def test_what_may_be_told(directory: Path) -> None:
         assert await post(path, "/v1/release", {"domain": None}) == {"domains": ["a", "b"]}
         assert await post(path, "/v1/release", {"domain": "a"}) == {"domains": ["a"]}
         assert await post(path, "/v1/manage", {"domain": "a"}) == {"domains": []}
+        assert (await post(path, "/v1/record", {"on": True}))["since"] is not None
         assert await post(path, "/v1/off") == {}
-        assert target.requests == [("reload",), ("release", None), ("release", "a"), ("manage", "a"), ("off",)]
+        released = [("release", None), ("release", "a")]
+        assert target.requests == [("reload",), *released, ("manage", "a"), ("record", True), ("off",)]
 
     on_server(directory, work)
 
@@ -91,6 +95,7 @@ def test_every_answer_is_what_the_schema_says(directory: Path) -> None:
         await post(path, "/v1/policy", {"name": "equipartition"})
         bodies = {"/v1/policy": {"name": "static", "options": {}}, "/v1/release": {"domain": None}}
         bodies["/v1/manage"] = bodies["/v1/release"]
+        bodies["/v1/record"] = {"on": True}
         described = schema()
         for endpoint in described["endpoints"]:
             body = bodies.get(endpoint["path"], {})

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from vscaf.control.messages import ConfigChange, DomainStatus, Status
+from vscaf.control.messages import ConfigChange, DomainStatus, LastDecision, Recording, Status
 from vscaf.control.server import ControlServer
 from vscaf.errors import UsageError, VscafError
 from vscaf.events import EventLog
@@ -50,6 +50,17 @@ class Recorder:
         )
         builtins: dict[str, Any] = msgspec.to_builtins(shown)
         return builtins
+
+    def last_decision(self) -> LastDecision:
+        return LastDecision(lines=None, changes={})
+
+    async def recording(self) -> Recording:
+        since = "2026-01-01T00:00:00.000Z" if ("record", True) in self.requests else None
+        return Recording(since=since, failed="", directory="/d", files=0, bytes=0, most_bytes=100_000_000)
+
+    async def record(self, on: bool) -> Recording:
+        self.requests.append(("record", on))
+        return await self.recording()
 
     async def set_policy(self, name: str, options: Mapping[str, object]) -> None:
         self.waiting = True

@@ -1,0 +1,1 @@
+"""`vscaf replay`: recorded decisions, made again by the same code or by another policy."""
