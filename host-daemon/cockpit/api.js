@@ -96,6 +96,12 @@ export function watchAdministrativeAccess(onChange) {
     changed();
 }
 
+/* Why a domain has what it has: the answer of `vscaf explain --json`. The command decides again, so it is asked only once. */
+export async function explain(name) {
+    return JSON.parse(await cockpit.spawn(["vscaf", "explain", "--json", "--socket", SOCKET, "--", name],
+                                          {superuser: "try", err: "message"}));
+}
+
 /* Writes a domain's bounds into its metadata; its other rules there stay. `next`: also for its next start. */
 export async function setBounds(domain, minimum, maximum, next) {
     const virsh = (...words) => cockpit.spawn(["virsh", "--connect", LIBVIRT_URI, ...words],

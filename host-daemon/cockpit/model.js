@@ -317,6 +317,17 @@ function spokenLane(name, segments) {
     return `${printable(name)}: ${now}, ${segments.length} ${segments.length === 1 ? "allocation" : "allocations"} in this time`;
 }
 
+const ANSWERS = [
+    ["now", "What it has"], ["asked", "What it asks for"], ["rules", "Its rules"], ["weighed", "What the policy weighs"],
+    ["held_back", "What holds it back"], ["would_change", "What would change it"],
+];
+
+/* The answer of `vscaf explain --json` as questions with sentences. A part about which nothing is known is left out. */
+export function explanation(made) {
+    return ANSWERS.filter(([part]) => made[part]?.length)
+        .map(([part, title]) => ({title, sentences: made[part].map(printable)}));
+}
+
 /* What may be done with a domain now. `text`: what will happen. */
 export function domainActions(domain) {
     const name = printable(domain.name);

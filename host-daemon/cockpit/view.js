@@ -122,6 +122,13 @@ export function showDetail(domain, weightsCount, buttons) {
             element("button", {type: "button", disabled: one.disabled, title: one.hint, ".onclick": one.onClick}, one.label)));
 }
 
+/* Shows why a domain has what it has, in the part of the selected domain. `error`: why it is not known, or null. */
+export function showExplanation(questions, error) {
+    $("explanation").replaceChildren(
+        ...questions.map(one => element("div", {}, element("h3", {}, one.title), ...one.sentences.map(text => element("p", {}, text)))),
+        ...error ? [element("p", {role: "alert"}, printable(error))] : []);
+}
+
 function shownProgram(program) {
     const bars = program.points.map(point => {
         const bar = element("span", {class: "bar"});

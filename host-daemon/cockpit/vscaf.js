@@ -1,8 +1,8 @@
 /* Joins the parts: asks the daemon once a second, keeps what it said, and shows it. */
 
-import {followEvents, get, hostTime_ms, post, readHostCpus, setBounds, watchAdministrativeAccess} from "./api.js";
-import {domainActions, hostCpus, policyOptions, policyText, printable, rollbackText} from "./model.js";
-import {$, confirm, element, showColumns, showDetail, showEvents, showHeading, showMap, showTable, showTimeline} from "./view.js";
+import {explain, followEvents, get, hostTime_ms, post, readHostCpus, setBounds, watchAdministrativeAccess} from "./api.js";
+import {domainActions, explanation, hostCpus, policyOptions, policyText, printable, rollbackText} from "./model.js";
+import {$, confirm, element, showColumns, showDetail, showEvents, showExplanation, showHeading, showMap, showTable, showTimeline} from "./view.js";
 
 const INTERVAL_MS = 1000;
 const EVENTS_KEPT = 1000;
@@ -30,6 +30,7 @@ function show() {
 
 function select(name) {
     page.selected = page.selected === name ? null : name;
+    showExplanation([], null);
     show();
 }
 
@@ -57,14 +58,26 @@ async function refreshForever() {
     window.setTimeout(refreshForever, INTERVAL_MS);
 }
 
+async function askExplanation(name) {
+    let questions = [], error = null;
+    try {
+        questions = explanation(await explain(name));
+    } catch (failure) {
+        error = `vscaf explain: ${failure.message}`;
+    }
+    if (page.selected === name)
+        showExplanation(questions, error);
+}
+
 function domainButtons(domain) {
-    return domainActions(domain).map(one => ({
+    const why = {label: "Explain", disabled: false, hint: "Why it has what it has", onClick: () => askExplanation(domain.name)};
+    return [why, ...domainActions(domain).map(one => ({
         label: one.label, disabled: !page.administrator, hint: page.administrator ? null : NEEDS_ACCESS,
         onClick: () => one.action === "bounds" ? askBounds(domain, one) : confirm({
             title: one.title, text: one.text, label: one.action === "release" ? "Release" : "Manage",
             work: () => post(`/v1/${one.action}`, {domain: domain.name}).then(refresh),
         }),
-    }));
+    }))];
 }
 
 function askBounds(domain, action) {

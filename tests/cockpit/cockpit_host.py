@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -55,6 +56,9 @@ async def cockpit(
     told.parent.mkdir()
     told.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(lscpu(host))}\nEND\n")
     told.chmod(0o755)
+    command = told.with_name("vscaf")
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m vscaf "$@"\n')
+    command.chmod(0o755)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

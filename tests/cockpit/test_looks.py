@@ -1,4 +1,7 @@
-"""Pictures of the page for people to look at, in build/screenshots: half a minute of five guests in virtual time."""
+"""Pictures of the page for people to look at, in build/screenshots: half a minute of five guests in virtual time.
+
+docs/pictures/cockpit.png is a copy of one of them.
+"""
 
 from __future__ import annotations
 

@@ -152,6 +152,14 @@ def test_released_domains_can_be_managed_and_others_released(tmp_path: Path) -> 
     assert said == [["release", "bounds"], ["manage", "bounds"], ["manage", "bounds"], []]
 
 
+def test_an_explanation_leaves_out_what_is_not_known(tmp_path: Path) -> None:
+    made = {"domain": "cfd", "now": ["It rests.\x1b"], "asked": [], "would_change": ["More demand."], "what_if": [{}]}
+    assert run(tmp_path, "m.explanation(made)", made=made) == [
+        {"title": "What it has", "sentences": ["It rests.\ufffd"]},
+        {"title": "What would change it", "sentences": ["More demand."]},
+    ]
+
+
 @pytest.mark.parametrize("text", ["[]", "3", "null", "{", "key=3", '"text"'])
 def test_policy_options_must_be_an_object(tmp_path: Path, text: str) -> None:
     caught = "(() => { try { return m.policyOptions(text); } catch (error) { return error.message; } })()"

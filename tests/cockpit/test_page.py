@@ -139,6 +139,22 @@ def test_a_domain_is_released_and_managed_again(tmp_path: Path) -> None:
     with_page(tmp_path, work, "cfd")
 
 
+def test_a_domain_is_explained_by_vscaf_explain(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        tab, world = shown.page, shown.world
+        world.computes("cfd")
+        await soon(lambda: len(world.held("cfd")) == 8, lambda: world.held("cfd"))
+        await shown.until_cell("cfd", 2, "8")
+        await tab.click("#domains button.name", "cfd")
+        await tab.click("#detail button", "Explain")
+        await tab.until_text("It has 8 of the 16 pCPUs of the pool", "#explanation")
+        await tab.until_text("What would change it", "#explanation")
+        await tab.click("#domains button.name", "web")
+        await tab.until("document.querySelector('#explanation').innerText === ''")
+
+    with_page(tmp_path, work, "cfd", "web")
+
+
 def test_names_are_text_wherever_they_are_shown(tmp_path: Path) -> None:
     hostile = "<img src=x onerror='window.hurt = 1'>"
 
@@ -185,9 +201,9 @@ def test_without_administrative_access_the_page_shows_all_and_offers_no_change()
         tab = shown.page
         await shown.until_cell("web", 1, "resting")
         await tab.click("#domains button.name", "web")
-        await tab.until("document.querySelectorAll('#detail button').length === 2")
+        await tab.until("document.querySelectorAll('#detail button').length === 3")
         await tab.until_text("get administrative access", "#access")
-        buttons = "[...document.querySelectorAll('#detail button, #set-policy')]"
+        buttons = "[...document.querySelectorAll('#detail button:not(:first-child), #set-policy')]"
         assert await tab.value(f"{buttons}.every(one => one.disabled && one.title.includes('administrative access'))")
 
     # Below pytest's own directory another user can read nothing.
