@@ -3,7 +3,7 @@
 const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
 
 function apply(style) {
-    const dark = style === "dark" || style !== "light" && prefersDark.matches;
+    const dark = style === "dark" || (style !== "light" && prefersDark.matches);
     document.documentElement.classList.toggle("pf-v6-theme-dark", dark);
 }
 

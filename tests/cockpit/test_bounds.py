@@ -93,6 +93,8 @@ async def set_bounds(directory: Path) -> None:
                 await tab.until("!document.querySelector('dialog').open")
                 await tab.until_text("bounds 1 to 1 pCPUs, weight 1.5", "#detail")
                 await tab.until_text("rules", "#events")
+                await tab.click("#detail button", "Set bounds")
+                assert await tab.value("document.querySelectorAll('#dialog-fields input')[1].value") == "1"
             rules = daemon.domain("test")["rules"]
             assert (rules["minimum"], rules["maximum"], rules["weight"]) == (1, 1, 1.5)
             for which in (libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG):

@@ -53,6 +53,11 @@ async def pictures(directory: Path, told: Recorded) -> dict[str, bytes]:
                     await tab.until("document.documentElement.scrollWidth <= window.innerWidth")
                     await tab.until(f"{DARK} === {str(theme == 'dark').lower()}")
                     taken[f"{size}-{theme}"] = await tab.screenshot()
+            # The shell's choice counts more than the browser's, and at once.
+            for theme in ("light", "dark"):
+                await tab.value(f"localStorage.setItem('shell:style', '{theme}')")
+                await tab.value("window.dispatchEvent(new Event('cockpit-style'))")
+                await tab.until(f"{DARK} === {str(theme == 'dark').lower()}")
             await tab.click("#set-policy")
             await tab.until("document.querySelectorAll('#policy-name option').length > 3")
             taken["dialog"] = await tab.screenshot(whole=False)

@@ -21,16 +21,19 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed")
 
 
 def run(directory: Path, expression: str, **given: Any) -> Any:
-    """The value of a JavaScript expression over *given* and the functions of model.js, which are those of `m`."""
-    shutil.copy(PAGE / "model.js", directory / "model.mjs")  # so that node takes it as a module
+    """The value of a JavaScript expression over *given*. `m` has the functions of model.js and writes.js."""
+    shutil.copytree(PAGE, directory, dirs_exist_ok=True)
+    (directory / "package.json").write_text('{"type": "module"}', encoding="utf-8")
     script = (
-        "import * as m from './model.mjs';\n"
+        "import * as model from './model.js';\n"
+        "import * as writes from './writes.js';\n"
+        "const m = {...model, ...writes};\n"
         f"const {{{', '.join(given)}}} = {json.dumps(given)};\n"
         f"console.log(JSON.stringify({expression}));\n"
     )
-    (directory / "run.mjs").write_text(script, encoding="utf-8")
+    (directory / "run.js").write_text(script, encoding="utf-8")
     assert NODE is not None
-    done = subprocess.run([NODE, "run.mjs"], cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([NODE, "run.js"], cwd=directory, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
