@@ -101,8 +101,8 @@ check-packages: ## build, install, upgrade, run and purge the packages in fresh 
 	@$(STAGE) 'packages on Debian 13' $(ROOT) tests/in-fresh-root trixie tests/packages/check
 
 check-cockpit: venv ## test the Cockpit page in Chromium with a real cockpit-ws; pictures: build/screenshots; not in check
-	@[ -x /usr/lib/cockpit/cockpit-ws ] && command -v chromium node >/dev/null || { $(SAY) 'not all is installed:' \
-	    'apt-get install --no-install-recommends cockpit-ws cockpit-bridge chromium nodejs (Cockpit then listens on port 9090)'; exit 1; }
+	@[ -x /usr/lib/cockpit/cockpit-ws ] && command -v chromium && command -v node || { $(SAY) 'not all is installed:' \
+	    'apt-get install --no-install-recommends cockpit-ws cockpit-bridge chromium nodejs (Cockpit then listens on port 9090)'; exit 1; } >&2
 	@$(STAGE) 'the Cockpit page' $(ROOT) $(BIN)/python -m pytest -q $(SLOWEST) tests/cockpit $(ARGS)
 
 ansible-venv: setup
