@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from vscaf.lab.polling import POLL_S, until
 
-# Ctrl-C reaches only processes whose controlling terminal this is.
+# Ctrl-C reaches only processes whose controlling terminal this is. In a shell's background jobs it is ignored at first.
 IN_SESSION = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, "-m", "vscaf", *sys.argv[1:]])
