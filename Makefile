@@ -28,7 +28,7 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
-    packages check-packages check-ansible check-ansible-roots ansible-venv docs chaos check demo demo-standalone \
+    packages check-packages check-cockpit check-ansible check-ansible-roots ansible-venv docs chaos check demo demo-standalone \
     bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
     screenshots clean
 
@@ -99,6 +99,11 @@ packages: ## build the Debian packages in build/packages (needs their build depe
 check-packages: ## build, install, upgrade, run and purge the packages in fresh Debians 12 and 13 (root; not in check)
 	@$(STAGE) 'packages on Debian 12' $(ROOT) tests/in-fresh-root bookworm tests/packages/check
 	@$(STAGE) 'packages on Debian 13' $(ROOT) tests/in-fresh-root trixie tests/packages/check
+
+check-cockpit: venv ## test the Cockpit page in Chromium with a real cockpit-ws; pictures: build/screenshots; not in check
+	@[ -x /usr/lib/cockpit/cockpit-ws ] && command -v chromium && command -v node || { $(SAY) 'not all is installed:' \
+	    'apt-get install --no-install-recommends cockpit-ws cockpit-bridge chromium nodejs (Cockpit then listens on port 9090)'; exit 1; } >&2
+	@$(STAGE) 'the Cockpit page' $(ROOT) $(BIN)/python -m pytest -q $(SLOWEST) tests/cockpit $(ARGS)
 
 ansible-venv: setup
 	@tests/make-extra-venv Ansible $(BUILD)/ansible-venv -r tests/ansible/requirements.txt -e policies -e .

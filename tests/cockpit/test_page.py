@@ -1,0 +1,244 @@
+"""The page in a real Chromium, through a real cockpit-ws, beside the real daemon on a simulated host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from browser import Page, chromium, page
+from cockpit_host import cockpit, missing
+from daemon_world import World
+from vscaf.control.server import ControlServer
+from vscaf.daemon.operations import Operations
+from vscaf.events import EventLog
+from vscaf.lab.polling import soon
+from vscaf.values import HostCpus
+
+CHROMIUM = chromium()
+pytestmark = [
+    pytest.mark.skipif(bool(missing()), reason=f"not installed: {', '.join(missing())}"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="without a login only root has administrative access"),
+]
+
+HOST = HostCpus(
+    online=frozenset(range(18)),
+    cores=tuple(frozenset({first, first + 1}) for first in range(0, 18, 2)),
+    node_of={cpu: int(cpu >= 10) for cpu in range(18)},
+)
+ROW = "[...document.querySelectorAll('#domains tbody tr')].find(one => one.cells[0].innerText.includes('{}'))"
+
+
+@dataclass
+class Seen:
+    """The page, and the daemon that it shows."""
+
+    page: Page
+    world: World
+    server: ControlServer
+    path: Path
+
+    async def until_cell(self, domain: str, column: int, text: str) -> None:
+        """Waits until a cell of a domain's row has this text."""
+        await self.page.until(f"{ROW.format(domain)}?.cells[{column}].innerText === {text!r}")
+
+
+@asynccontextmanager
+async def seen(directory: Path, *domains: str, user: str | None = None) -> AsyncIterator[Seen]:
+    world = World(*domains, machine=HOST)
+    path = directory / "control.sock"
+    server = ControlServer(path, Operations(world.daemon), world.daemon.events, read_group="nogroup" if user else None)
+    await server.start()
+    world.begin()
+    assert CHROMIUM is not None
+    try:
+        async with cockpit(directory, path, HOST, user) as address, page(CHROMIUM) as tab:
+            await tab.open(address)
+            shown = Seen(tab, world, server, path)
+            yield shown
+            server = shown.server
+    finally:
+        await server.stop()
+        assert await world.end(), world.daemon.not_put_back
+
+
+def with_page(directory: Path, work: Callable[[Seen], Awaitable[None]], *domains: str, user: str | None = None) -> None:
+    async def main() -> None:
+        async with seen(directory, *domains, user=user) as shown:
+            await work(shown)
+
+    asyncio.run(main())
+
+
+def test_the_page_shows_domains_and_their_pcpus(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        await shown.page.until_text("max-speedup", "#facts")
+        shown.world.computes("cfd")
+        await soon(lambda: len(shown.world.held("cfd")) == 8, lambda: shown.world.held("cfd"))
+        await shown.until_cell("cfd", 2, "8")
+        assert await shown.page.value("document.querySelectorAll('#map .cell.domain').length") == 8
+        assert await shown.page.value("document.querySelectorAll('#map .node').length") == 2
+        assert await shown.page.value("document.querySelectorAll('#map .core').length") == 9
+        await shown.until_cell("web", 1, "resting")
+
+    with_page(tmp_path, work, "cfd", "web")
+
+
+def test_a_policy_is_set_after_confirmation_and_rolled_back(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        tab, daemon = shown.page, shown.world.daemon
+        await tab.click("#set-policy")
+        await tab.until_text("in place of max-speedup", "#dialog-text")
+        await tab.until("document.querySelectorAll('#policy-name option').length > 3")
+        await tab.click("#dialog-cancel")
+        await tab.until("!document.querySelector('dialog').open")
+        await tab.click("#set-policy")
+        await tab.until("document.querySelectorAll('#policy-name option').length > 3")
+        assert daemon.policy_name == "max-speedup", "not before the confirmation"
+        await tab.value("document.querySelector('#policy-name').value = 'static'")
+        await tab.value("""document.querySelector('#policy-options').value = '{"cpus": 3}'""")
+        await tab.click("#dialog-do")
+        await tab.until("document.querySelector('#dialog-error').textContent.includes('static')")
+        assert daemon.policy_name == "max-speedup", "the daemon has refused the options"
+        await tab.value("document.querySelector('#policy-name').value = 'equipartition'")
+        await tab.value("document.querySelector('#policy-options').value = ''")
+        await tab.click("#dialog-do")
+        await tab.until("!document.querySelector('dialog').open")
+        await tab.until_text("equipartition", "#facts")
+        assert daemon.policy_name == "equipartition"
+        await tab.until_text("max-speedup → equipartition", "#events")
+        await tab.click("#rollback")
+        await tab.until_text("uses the policy max-speedup again", "#dialog-text")
+        await tab.click("#dialog-do")
+        await tab.until("!document.querySelector('dialog').open")
+        assert daemon.policy_name == "max-speedup"
+
+    with_page(tmp_path, work, "cfd")
+
+
+def test_a_domain_is_released_and_managed_again(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        tab, world = shown.page, shown.world
+        world.computes("cfd")
+        await soon(lambda: len(world.held("cfd")) == 8, lambda: world.held("cfd"))
+        await tab.click("#domains button.name", "cfd")
+        await tab.click("#detail button", "Release")
+        await tab.until_text("vscaf puts back the vCPUs, pins and weight of cfd", "#dialog-text")
+        assert world.pins("cfd") != world.found["cfd"], "not before the confirmation"
+        await tab.click("#dialog-do")
+        await shown.until_cell("cfd", 1, "released")
+        assert world.pins("cfd") == world.found["cfd"]
+        await tab.until_text("released", "#events")
+        await tab.click("#detail button", "Manage")
+        await tab.click("#dialog-do")
+        await shown.until_cell("cfd", 2, "8")
+        assert world.pins("cfd") != world.found["cfd"]
+
+    with_page(tmp_path, work, "cfd")
+
+
+def test_a_change_that_changes_nothing_says_so(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        tab = shown.page
+        await tab.click("#domains button.name", "cfd")
+        await tab.click("#detail button", "Release")
+        await Operations(shown.world.daemon).release("cfd")
+        await tab.click("#dialog-do")
+        await tab.until("document.querySelector('#dialog-error').textContent.startsWith('Nothing was changed')")
+        await tab.click("#dialog-cancel")
+        await tab.until("!document.querySelector('dialog').open")
+
+    with_page(tmp_path, work, "cfd")
+
+
+def test_a_domain_is_explained_by_vscaf_explain(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        tab, world = shown.page, shown.world
+        world.computes("cfd")
+        await soon(lambda: len(world.held("cfd")) == 8, lambda: world.held("cfd"))
+        await shown.until_cell("cfd", 2, "8")
+        await tab.click("#domains button.name", "cfd")
+        await tab.click("#detail button", "Explain")
+        await tab.until_text("It has 8 of the 16 pCPUs of the pool", "#explanation")
+        await tab.until_text("What would change it", "#explanation")
+        await tab.click("#domains button.name", "web")
+        await tab.until("document.querySelector('#explanation').innerText === ''")
+
+    with_page(tmp_path, work, "cfd", "web")
+
+
+def test_names_are_text_wherever_they_are_shown(tmp_path: Path) -> None:
+    hostile = "<img src=x onerror='window.hurt = 1'>"
+
+    async def work(shown: Seen) -> None:
+        tab = shown.page
+        shown.world.computes(hostile)
+        await tab.until_text(hostile, "#domains")
+        await tab.click("#domains button.name", hostile)
+        await tab.until_text(hostile, "#detail-title")
+        await tab.until_text(hostile, "#timeline")
+        await tab.until_text(hostile, "#events")
+        await tab.click("#detail button", "Release")
+        await tab.until_text(hostile, "#dialog-text")
+        assert await tab.value("document.querySelectorAll('img').length") == 0
+        assert not await tab.value("'hurt' in window")
+
+    with_page(tmp_path, work, hostile)
+
+
+def test_the_keyboard_selects_and_sorts_and_the_focus_stays(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        tab = shown.page
+        await shown.until_cell("web", 1, "resting")
+        await tab.value(f"{ROW.format('cfd')}.querySelector('button').focus()")
+        await tab.press_enter()
+        await tab.until_text("cfd", "#detail-title")
+        shown.world.computes("cfd")
+        await shown.until_cell("cfd", 2, "8")
+        assert await tab.value("document.activeElement.innerText.includes('cfd')"), (
+            "the row has changed under the focus"
+        )
+        await tab.value("document.querySelectorAll('#domains thead button')[2].focus()")
+        await tab.press_enter()
+        await tab.press_enter()
+        await tab.until("document.querySelector('#domains tbody tr').innerText.includes('web')")
+        assert await tab.value("document.querySelector('[aria-sort=ascending]').innerText") == "CPUs ▲"
+
+    with_page(tmp_path, work, "cfd", "web")
+
+
+def test_without_administrative_access_the_page_shows_all_and_offers_no_change() -> None:
+    async def work(shown: Seen) -> None:
+        tab = shown.page
+        await shown.until_cell("web", 1, "resting")
+        await tab.click("#domains button.name", "web")
+        await tab.until("document.querySelectorAll('#detail button').length === 3")
+        await tab.until_text("get administrative access", "#access")
+        buttons = "[...document.querySelectorAll('#detail button:not(:first-child), #set-policy')]"
+        assert await tab.value(f"{buttons}.every(one => one.disabled && one.title.includes('administrative access'))")
+
+    # Below pytest's own directory another user can read nothing.
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o777)
+        with_page(Path(directory), work, "web", user="nobody")
+
+
+def test_if_the_daemon_is_away_the_page_says_so_and_goes_on_afterwards(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        await shown.until_cell("web", 1, "resting")
+        await shown.server.stop()
+        await shown.page.until_text("The vscaf daemon does not run", "#problems")
+        await shown.page.until_text("All values are old", "#problems")
+        events = EventLog()
+        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), events)
+        await server.start()
+        events.record("started", None, why="the second daemon")
+        await shown.page.until_text("the second daemon", "#events")
+        await shown.page.until("document.querySelector('#problems').innerText === ''")
+
+    with_page(tmp_path, work, "web")
