@@ -60,8 +60,7 @@ class Sampler:
     """Context manager: samples every vCPU thread of some QEMU processes every `interval_s`, in a thread.
 
     `domains`: domain name -> QEMU's pid. `samples` grows meanwhile, and is complete after the end; without `keep` it
-    stays empty.
-    `on_round`, if given, is called with each round's samples, in the sampling thread.
+    stays empty. `on_round`, if given, is called with each round's samples, in the sampling thread.
     `threads_of`: the sampled threads of a process, number -> thread id.
     """
 
