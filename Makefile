@@ -12,6 +12,7 @@ ARGS :=
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
 SAY := printf 'vscaf: %s\n'
 STAGE := tests/stage
+SOAK := tests/soak-stage
 ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
 # Runs tests side by side, this many at once. The agent's tests mostly wait for an agent or a clock, so many of them keep
 # two CPUs busy. Every test has its own directory, names and sockets. AT_ONCE=0: one after the other.
@@ -125,16 +126,21 @@ check-ansible-roots: ansible-venv ## try roles in minimal Debian 12 and 13 (root
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'
 
-soak: image ## run for hours: fuzzing, thousands of random histories, chaos, systemd, counters, Debian 13, packages (root)
-	@$(STAGE) 'an hour of fuzzing' $(MAKE) fuzz ARGS='--seconds 3600'
-	@$(STAGE) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
-	@$(STAGE) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
-	@$(STAGE) 'thousands of random histories' $(MAKE) test-unit VSCAF_EXPLORE=2000
-	@$(STAGE) chaos $(MAKE) chaos ARGS='--seconds 1800'
-	@$(STAGE) systemd $(MAKE) test-systemd
-	@$(STAGE) counters $(MAKE) test-counters
-	@$(STAGE) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
-	@$(STAGE) packages $(MAKE) check-packages
+soak: image ## run all that takes hours (root); if it was interrupted, it goes on where it was on this commit
+	@$(SOAK) fuzzing make fuzz ARGS='--seconds 1800'
+	@$(SOAK) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
+	@$(SOAK) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
+	@$(SOAK) 'random histories' make test-unit VSCAF_EXPLORE=1000
+	@$(SOAK) chaos make chaos ARGS='--seconds 1200'
+	@$(SOAK) systemd make test-systemd
+	@$(SOAK) counters make test-counters
+	@$(SOAK) packages make check-packages
+	@$(SOAK) documentation make docs
+	@$(SOAK) 'Cockpit page' make check-cockpit
+	@$(SOAK) 'Ansible collection' make check-ansible
+	@$(SOAK) 'Ansible roles in minimal systems' make check-ansible-roots
+	@$(SOAK) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
+	@$(SAY) "make soak: all passed on $$(git describe --always --dirty)"
 
 demo: image ## let two guests share two CPUs: a table, build/demo/report.html and report.json
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.demo --output $(BUILD)/demo $(ARGS)
