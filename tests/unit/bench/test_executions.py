@@ -8,6 +8,7 @@ import pytest
 from bench_places import plain_place
 from vscaf.bench import executions
 from vscaf.bench.executions import Member, execute
+from vscaf.bench.places.no_vm import NoVmStarted
 from vscaf.bench.places.place import PlaceError
 from vscaf.bench.workloads.workload import Workload
 from vscaf.lab.polling import until
@@ -85,9 +86,16 @@ def test_a_program_that_cannot_be_run_at_once_ends_all(place):
 
 
 def test_a_program_that_hangs_is_ended_and_said(place, monkeypatch):
+    wait = NoVmStarted.wait
+
+    def wait_from_its_words_on(started, timeout_s):
+        until(lambda: "here I am" in started._output.text(), "its words")
+        return wait(started, timeout_s)
+
+    monkeypatch.setattr(NoVmStarted, "wait", wait_from_its_words_on)
     monkeypatch.setattr(executions, "EXECUTION_DEADLINE_S", 0.2)
     with pytest.raises(PlaceError, match=r"first: first's: .*not ended.*said: here I am"):
-        execute(place, [member("first", "echo here I am; echo $$ > pid; exec sleep 1000")], 0.0)
+        execute(place, [member("first", "echo $$ > pid; echo here I am; exec sleep 1000")], 0.0)
     place.close()
     ends(place.files / "pid")
 
