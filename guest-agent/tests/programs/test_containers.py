@@ -75,10 +75,11 @@ def test_joins_by_its_number_outside_and_is_measured(place: Place) -> None:
         program.say("busy 1")
     wait_until(lambda: (contained.team(), outside.team()) == (2, 2), "equal shares")
     outside.say("calm")
+    wait_until(lambda: contained.team() == 4, "the share of the idle program")
     report = place.message(
         "report", lambda r: process(r, pid).get("running") and process(r, outside.pid).get("running") is False
     )
-    assert process(report, pid)["team"] == 4 and contained.team() == 4
+    assert process(report, pid)["team"] == 4
     assert report["demand"] == 4
     contained.say("calm")
     place.message("report", lambda r: process(r, pid).get("running") is False)
