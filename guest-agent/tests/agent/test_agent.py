@@ -67,8 +67,10 @@ def test_told_and_rigid(rig: Rig) -> None:
     rigid.say("busy 1")
     wait_until(lambda: (shrink.team(), rigid.team()) == (1, 0), "its told number, and 0 for the rigid program")
     expected = {shrink.pid: "shrink", rigid.pid: "rigid"}
-    report = rig.message("report", lambda r: {p["pid"]: p["malleable"] for p in r["processes"]} == expected)
-    assert team_of(report, rigid.pid) == 3
+    report = rig.message(
+        "report",
+        lambda r: {p["pid"]: p["malleable"] for p in r["processes"]} == expected and team_of(r, rigid.pid) == 3,
+    )
     assert not any("override" in p for p in report["processes"])
 
 

@@ -39,6 +39,13 @@ def test_idle_is_not_believed_while_the_host_sees_work():
     assert run([(0, 0.9), (0, 1.9), (0, 0.5)]) == [1, 4, 0]
 
 
+def test_a_first_report_of_idle_counts_at_the_end_of_a_window():
+    """A quiet agent wakes before it knows of the program that the host has seen."""
+    assert run([(None, 1.0), (0, None), (0, 0.9), (0, None), (1, None)]) == [1, 1, 1, 1, 1]
+    assert run([(None, 1.0), (0, None), (0, 0.2), (0, None)]) == [1, 1, 0, 0]
+    assert run([(None, 0.0)] * 4 + [(0, None)]) == [0] * 5
+
+
 def test_busy_is_not_believed_for_ever_while_the_host_sees_nothing():
     seen = run([(2, 0.0)] * 12)
     assert seen == [2] * 7 + [0] * 5, "after 1.9 s"

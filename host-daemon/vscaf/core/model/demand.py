@@ -70,9 +70,9 @@ class DemandMemory:
     """The knowledge of a domain's demand at the end of a window.
 
     use: what counts if no agent reports. It does not depend on reports, so a guest gains nothing by a report that is
-    followed by silence. claimed: the agent's report in that window; None: none. used: the demand that fits the use in
-    that window if the agent reports idle; 0: the use fits idle. unclaimed_s: CPU seconds beyond idle_use while the
-    agent reported idle. unseen_s: for how long the agent has reported busy and the host has seen no use.
+    followed by silence. claimed: the agent's report in that window; None: none. used: the demand that counts if the
+    agent now reports idle; 0: the use fits idle. unclaimed_s: CPU seconds beyond idle_use while the agent reported
+    idle. unseen_s: for how long the agent has reported busy and the host has seen no use.
     """
 
     use: UseMemory = UseMemory()
@@ -110,7 +110,9 @@ def after_window(  # noqa: PLR0917 (six facts, each of its own type)
     """
     use = _after_use(usage, allocation, vcpus, memory.use, thresholds)
     if agent is None:
-        return DemandMemory(use)
+        # A quiet agent wakes before it knows of the program that the host has seen. So its first report of idle does
+        # not count before the end of a window.
+        return DemandMemory(use, used=use.demand)
     unclaimed_s, used = memory.unclaimed_s if agent <= 0 else 0.0, 0
     if usage.busy_cpus > (thresholds.contradiction if allocation > 0 else thresholds.contradiction_resting):
         used = _used(usage.busy_cpus, allocation, vcpus, thresholds)
