@@ -29,7 +29,7 @@ from vscaf.bench.workloads.workload import Workload
 from vscaf.cpulist import format_cpu_list
 from vscaf.lab.polling import until
 from vscaf.lab.private_libvirt import accepts
-from vscaf.lab.processes import end_child, sigterm_exits, tree_threads
+from vscaf.lab.processes import end_child, tree_threads
 
 AGENT_POLICIES = ("max-speedup", "equipartition")
 END_PATIENCE_S = 5.0
@@ -296,7 +296,7 @@ def no_vm_place(
     for workload in workloads:
         if workload.npb and not workload.files and shutil.which(workload.command, path=path) is None:
             raise PlaceError(f"there is no program {workload.command} in {parts[0]}: build it with `make programs`")
-    with tempfile.TemporaryDirectory(prefix="vscaf-bench-") as temporary, sigterm_exits():
+    with tempfile.TemporaryDirectory(prefix="vscaf-bench-") as temporary:
         place = NoVmPlace(names, found[:cpus], Path(temporary), output / "logs", path)
         for workload in workloads:
             workload.copy_files(place.files)
