@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,14 +114,14 @@ class Agent:
             process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stderr=log, env=_environment(), start_new_session=True
             )
+        with ExitStack() as stack:
+            stack.callback(end_child, process, END_PATIENCE_S)
+            with suppress(TimeoutError):
+                until(lambda: self._accepts() or process.poll() is not None, "the agent has no socket")
+            if process.poll() is not None or not self._accepts():
+                raise PlaceError(f"the agent did not start: see {self._log}")
+            stack.pop_all()
         self._process = process
-        try:
-            until(lambda: self._accepts() or process.poll() is not None, "the agent has no socket")
-        except TimeoutError:
-            end_child(process, END_PATIENCE_S)
-            raise PlaceError(f"the agent did not start: see {self._log}") from None
-        if process.poll() is not None:
-            raise PlaceError(f"the agent did not start: see {self._log}")
         return process
 
     def _accepts(self) -> bool:
