@@ -28,6 +28,7 @@ from vscaf.bench.workloads.gather import gather
 from vscaf.bench.workloads.options import Sources
 from vscaf.bench.workloads.workload import Workload
 from vscaf.errors import UsageError
+from vscaf.lab.processes import signals_exit
 
 NPB_CACHE = Path("build/npb")
 QUICK_GROUPS = 2
@@ -56,6 +57,7 @@ def run(design: Design, sources: Sources, options: RunOptions) -> int:
     return 0 if found.verified else 1
 
 
+@signals_exit()
 def measure(
     design: Design, sources: Sources, options: RunOptions, console: Console, command: str | None = None
 ) -> Figures:

@@ -100,7 +100,7 @@ class PrivateLibvirt:
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._connection: libvirt.virConnect | None = None
         self._binds: list[tuple[Path, str]] = []
-        self._sigterm = ExitStack()
+        self._signals = ExitStack()
         self.directory = Path()
 
     @property
@@ -138,7 +138,7 @@ class PrivateLibvirt:
     def __enter__(self) -> PrivateLibvirt:
         if os.geteuid() != 0:
             raise LabError("a private libvirtd needs root: run this as root, or with sudo")
-        self._sigterm.enter_context(processes.sigterm_exits())
+        self._signals.enter_context(processes.signals_exit())
         try:
             sweep()
             self._make_directory()
@@ -295,7 +295,7 @@ class PrivateLibvirt:
                         processes.end_child(self._daemons.pop(name), END_PATIENCE_S)
                 clear(self.directory)
         finally:
-            self._sigterm.close()
+            self._signals.close()
 
     def _destroy_domains(self) -> None:
         """Asks libvirtd to end the domains. `clear` ends those that libvirtd cannot end."""

@@ -16,6 +16,7 @@ from types import FrameType
 from vscaf.occupancy.qemu import thread_ids
 
 POLL_S = 0.02
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal was closed
 
 
 def start_time(pid: int) -> int | None:
@@ -35,14 +36,6 @@ def read_pid(pid_file: Path) -> int | None:
     except FileNotFoundError:
         return None
     return int(text) if text.isdigit() else None
-
-
-def all_threads(pid: int) -> dict[int, int]:
-    """Every thread id of a process, as its own number; empty if the process is gone."""
-    try:
-        return {int(entry.name): int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()}
-    except (FileNotFoundError, ProcessLookupError):
-        return {}
 
 
 def sees_mounts_of(pid: int, directory: Path) -> bool:
@@ -99,17 +92,17 @@ def tree_threads(pid: int) -> dict[int, int]:
 
 
 @contextmanager
-def sigterm_exits() -> Iterator[None]:
-    """Turns a SIGTERM that would end the program at once into SystemExit, so that everything is cleaned up."""
+def signals_exit() -> Iterator[None]:
+    """Turns SIGTERM and SIGHUP that would end the program at once into SystemExit, so that everything is cleaned up."""
     here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    taken = [number for number in ENDING_SIGNALS if here and signal.getsignal(number) == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _exit_on_signal)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> None:

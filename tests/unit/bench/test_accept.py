@@ -1,5 +1,6 @@
 """The acceptance: its judgements with made-up values, order and time of its parts, and the file to send back."""
 
+import io
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console
 from vscaf.bench.accept import acceptance, counters, siblings, splits, unplug
 from vscaf.bench.accept.archive import host_names, scrubbed, scrubbed_values, write_archive
 from vscaf.bench.accept.context import Context, Part, end_guests
@@ -244,7 +246,7 @@ def test_splits_compare_with_the_best_split_of_all_rounds():
         (rounds(3.5, 3.5, 3.5), (), "the sum of speedups was 0.88"),
         (rounds(3.5, 3.8, 3.9), (), "not decided: "),
         (rounds(3.9, 3.9), (), "not decided in fewer than 3 rounds"),
-        ({}, (), "the time was over before one round"),
+        ({}, (), "the time was over before one undisturbed round"),
         (rounds(3.9, 3.9, 3.9), ("cg.A",), "the verification of cg.A failed"),
     ],
 )
@@ -262,7 +264,7 @@ def test_splits_are_in_whole_cores():
     assert splits.core_splits(4, 2) == [(2, 6), (4, 4), (6, 2)]
 
 
-def sample(number, workloads, arrangement, runs, *, threads=0, allocations=(), verified=True):
+def sample(number, workloads, arrangement, runs, *, threads=0, allocations=(), verified=True, disturbed=False):
     """Each program is run so often in 10 s."""
     programs = tuple(
         ProgramSample(
@@ -273,7 +275,8 @@ def sample(number, workloads, arrangement, runs, *, threads=0, allocations=(), v
         )
         for name, many in zip(workloads, runs, strict=True)
     )
-    return Sample(RunKey(number, workloads, arrangement, threads, allocations), 1, "", (0.0, 10.0), programs)
+    key = RunKey(number, workloads, arrangement, threads, allocations)
+    return Sample(key, 1, "", (0.0, 10.0), programs, disturbed=disturbed)
 
 
 def test_sums_of_speedups_by_arrangement_and_round():
@@ -290,6 +293,17 @@ def test_sums_of_speedups_by_arrangement_and_round():
     assert found[("static", (1, 3))] == pytest.approx({1: 4.5, 2: 0.0})
     assert found[(splits.POLICY, ())] == pytest.approx({1: 4.0})
     assert splits.unverified(samples) == ["cg", "ep"] and splits.unverified(samples[:4]) == []
+
+
+def test_runs_that_stay_disturbed_do_not_count():
+    pair = ("cg", "ep")
+    alone = [sample(1, (one,), ALONE, (5,), threads=1) for one in pair]
+    together = [sample(number, pair, splits.POLICY, (5, 5), disturbed=number == 2) for number in ROUNDS]
+    assert splits.sums([*alone, *together], pair) == {(splits.POLICY, ()): pytest.approx({1: 2.0, 3: 2.0})}
+    assert splits.sums([alone[0], sample(1, ("ep",), ALONE, (5,), threads=1, disturbed=True), *together], pair) == {}
+    verdict = splits.judge(rounds(3.9, 3.8), BY_SPLIT, None, disturbed=1)
+    assert verdict.outcome is Outcome.FAILED and "other processes disturbed 1 runs" in verdict.reason
+    assert "disturbed 1 runs" in splits.judge({}, {}, None, disturbed=1).reason
 
 
 def test_the_split_that_was_held_longest():
@@ -357,6 +371,13 @@ def test_an_error_is_the_result_of_its_part(tmp_path):
     assert "broken" in (tmp_path / "logs" / "error.txt").read_text()
     late = acceptance.run_part(part("a", 1.0, work=broken), context(tmp_path, 0.0))
     assert late.reason == "its time was over: OSError: no such thing"
+
+
+def test_a_reason_is_shown_as_it_is():
+    reason = "no [/usr/lib/x] and no [red]"
+    console = Console(file=io.StringIO(), width=200)
+    console.print(acceptance.table([part("a", 1.0)], [Result("a", Outcome.FAILED, reason, 1.0, {}, [], [])]))
+    assert reason in console.file.getvalue()
 
 
 def test_at_the_end_of_its_time_the_guests_of_a_lab_are_ended_and_libvirtd_is_not(tmp_path):

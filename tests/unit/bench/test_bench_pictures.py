@@ -174,6 +174,12 @@ def test_of_several_splits_the_best_is_shown() -> None:
     assert "the best is shown" in {one.name: one.caption for one in pictures(found, 4)}["sums"]
 
 
+def test_a_baseline_to_which_only_unmanaged_is_compared_has_no_picture() -> None:
+    without_policy = [one for one in some() if one.key.arrangement != "fair"]
+    names = [one.name for one in pictures(figures(without_policy, BASELINES), 2)]
+    assert "ratio-unmanaged" in names and "ratio-static" not in names
+
+
 def test_nothing_measured_has_no_pictures() -> None:
     assert pictures(figures([], BASELINES), 2) == []
     only_one_thread = figures(alone(1, "cg.W", 1.0), BASELINES)

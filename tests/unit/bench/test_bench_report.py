@@ -237,6 +237,18 @@ def test_a_preview_is_called_a_preview(tmp_path: Path) -> None:
         assert ("This is a preview" in page.text) is quick
 
 
+def test_programs_that_were_executed_once_are_not_called_repeated(tmp_path: Path, page: Page) -> None:
+    samples = [*alone(1, "cg.W", 1.0), *alone(1, "lu.W", 1.0), run(1, PAIR, "unmanaged", (0.5, 0.5))]
+    once = [msgspec.structs.replace(one, once=one.key.workloads == PAIR) for one in samples]
+    found = written(tmp_path, once)
+    assert "each program is executed once" in found.text and "each again and again. Only" not in found.text
+    assert "each program is executed once" not in page.text and "each again and again. Only" in page.text
+    for some, said in ((once, "from the first start to the last end"), (samples, "while all compute")):
+        console = Console(file=io.StringIO(), width=200)
+        print_report(figures(some, BASELINES), tmp_path, console)
+        assert f"Speedups {said}" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_names_of_programs_are_only_text(tmp_path: Path) -> None:
     samples = [*alone(1, EVIL, 1.0, 1.5), run(1, (EVIL, EVIL), "unmanaged", (1, 1)), run(1, (EVIL, EVIL), EVIL, (1, 1))]
     page = written(tmp_path, samples)

@@ -67,6 +67,13 @@ def test_the_report_is_written_after_each_round(
     assert context.settings["rounds"] == 2
 
 
+def test_guests_of_another_size_do_not_go_on(tmp_path: Path, made: list[RunKey]) -> None:
+    for memory, code in (("512", 0), ("1024", 2)):
+        done = CliRunner().invoke(main, [*COMMAND, "--rounds", "1", "--memory", memory, "--output", str(tmp_path)])
+        assert done.exit_code == code, done.output
+    assert "other settings" in done.output and len(made) == 5
+
+
 def test_a_bench_that_goes_on_reports_all_rounds(tmp_path: Path, made: list[RunKey]) -> None:
     for rounds, code in (("1", 0), ("2", 0), ("2", 0), ("3", 1)):
         done = CliRunner().invoke(main, [*COMMAND, "--rounds", rounds, "--output", str(tmp_path)])

@@ -85,6 +85,14 @@ def test_a_program_that_cannot_be_run_at_once_ends_all(place):
         execute(place, [member("first", "./no-such-program"), member("second", "true", start_s=0.05)], 0.0)
 
 
+@pytest.mark.parametrize("padding", [False, True])
+def test_after_the_end_of_a_run_nothing_is_started(place, padding):
+    together = executions._Together(1)
+    together.end()
+    assert together.start(place, member("first", "touch started"), padding=padding) is None
+    assert not (place.files / "started").exists()
+
+
 def test_a_program_that_hangs_is_ended_and_said(place, monkeypatch):
     wait = NoVmStarted.wait
 

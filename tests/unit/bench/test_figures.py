@@ -271,6 +271,21 @@ def test_one_wrong_result_is_seen_even_in_a_run_that_does_not_count(wrong: Calla
     assert not figures([*samples, wrong()], BASELINES).verified
 
 
+def test_a_run_with_a_single_wrong_execution_gives_no_ratio() -> None:
+    def one_wrong(sample: Sample) -> Sample:
+        first, second = sample.programs
+        executions = (msgspec.structs.replace(first.executions[0], verified=False), *first.executions[1:])
+        return msgspec.structs.replace(sample, programs=(msgspec.structs.replace(first, executions=executions), second))
+
+    samples = [*alones(2)]
+    for number in (1, 2):
+        samples += [run(number, PAIR, "unmanaged", (0.5, 0.5)), run(number, PAIR, "max-speedup", (1.0, 1.0))]
+    assert of(figures(samples, BASELINES), "max-speedup").ratios["unmanaged"].n == 2
+    samples[-1] = one_wrong(samples[-1])
+    found = of(figures(samples, BASELINES), "max-speedup")
+    assert found.ratios["unmanaged"].n == 1 and found.total.low > 0
+
+
 @pytest.mark.parametrize("wrong_arrangement", ["unmanaged", "max-speedup", "alone"])
 def test_a_program_that_is_wrong_gives_no_ratio(wrong_arrangement: str) -> None:
     """Not even if it ends at once and would look fast."""

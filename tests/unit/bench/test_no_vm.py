@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from bench_places import plain_place
 from vscaf.bench.executions import Member, execute
+from vscaf.bench.places import no_vm
 from vscaf.bench.places.no_vm import AGENT_POLICIES, NoVmPlace, no_vm_place
 from vscaf.bench.places.place import PlaceError
 from vscaf.bench.workloads.workload import Workload
@@ -142,6 +143,22 @@ def test_an_agent_that_does_not_start_is_said(place, tmp_path):
     with pytest.raises(PlaceError, match="did not start"):
         broken.arrange("max-speedup", (1,)).__enter__()
     assert "out of order" in (tmp_path / "logs" / "agent-max-speedup-1.log").read_text()
+
+
+def test_an_interruption_while_an_agent_starts_ends_it(tmp_path, monkeypatch):
+    pid = tmp_path / "pid"
+    (tmp_path / "vscaf-agent").write_text(f"#!/bin/sh\necho $$ > {pid}\nexec sleep 1000\n")
+    (tmp_path / "vscaf-agent").chmod(0o755)
+
+    def interrupted(*_):
+        until(lambda: pid.exists() and pid.read_text().strip())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(no_vm, "until", interrupted)
+    place = NoVmPlace(("first",), CPUS[:1], tmp_path, tmp_path / "logs", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(KeyboardInterrupt):
+        place.arrange("max-speedup", (1,)).__enter__()
+    assert start_time(int(pid.read_text())) is None
 
 
 def test_workloads_have_their_files(tmp_path):

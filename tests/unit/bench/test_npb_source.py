@@ -8,7 +8,7 @@ from pathlib import Path
 
 import npb_tree
 import pytest
-from npb_tree import BROKEN_PROGRAM, C_PROGRAM, FORTRAN_PROGRAM, HANGING_MAKEFILE, OLD_PROGRAM
+from npb_tree import BROKEN_PROGRAM, C_PROGRAM, FORTRAN_PROGRAM, HANGING_MAKEFILE, MISMATCHED_PROGRAM
 from vscaf.bench.workloads import npb_source as module
 from vscaf.bench.workloads.npb_source import npb_source, openmp_tree
 from vscaf.errors import UsageError
@@ -132,17 +132,21 @@ def test_a_large_class_says_how_it_is_built(official, tmp_path):
 
 
 @SLOW
-def test_a_class_that_npb_does_not_define_is_refused_by_npb(official, tmp_path):
-    with pytest.raises(UsageError, match=r"none of the programs .* class D"):
-        build(official, tmp_path, "D")
+def test_a_class_that_npb_does_not_define_is_refused_by_npb(tmp_path):
+    tree = npb_tree.npb_tree(tmp_path, "3.4", {"IS": C_PROGRAM})
+    lines = []
+    with pytest.raises(UsageError, match=r"none of the programs .* class F"):
+        npb_source(tree, "F", tmp_path / "cache", lines.append)
+    assert "class F is not defined for is" in "\n".join(lines)
 
 
 @SLOW
-def test_version_3_3_has_other_variables_and_old_fortran(tmp_path):
-    top = tmp_path / "NPB3.3.1"
-    npb_tree.npb_tree(top, "3.3", {"FT": OLD_PROGRAM, "LU-HP": FORTRAN_PROGRAM})
-    found, said = build(npb_tree.pack(top, tmp_path / "NPB3.3.1.tar.gz"), tmp_path)
-    assert sorted(found) == ["ft.S", "lu-hp.S"], said
+@pytest.mark.parametrize("version", ["3.3", "3.4"])
+def test_both_versions_are_built_though_they_pass_arguments_of_other_types(tmp_path, version):
+    top = tmp_path / f"NPB{version}.1"
+    npb_tree.npb_tree(top, version, {"FT": MISMATCHED_PROGRAM, "LU": FORTRAN_PROGRAM})
+    found, said = build(npb_tree.pack(top, tmp_path / f"NPB{version}.1.tar.gz"), tmp_path)
+    assert sorted(found) == ["ft.S", "lu.S"], said
     for name, workload in found.items():
         assert workload.verified(*run(workload, guest(tmp_path, name)))
 

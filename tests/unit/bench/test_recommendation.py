@@ -168,6 +168,19 @@ def test_a_single_round_is_called_a_preview() -> None:
     assert found.policy == "fair" and "1 pair of 2 has only one round to compare" in text(found)
 
 
+def test_programs_that_ran_alone_tell_only_what_vscaf_costs() -> None:
+    some = {
+        (name,): [arrangement("unmanaged"), arrangement("fair", unmanaged=ratio(0.99))] for name in ("cg.W", "ep.S")
+    }
+    found = recommend(figures(some))
+    assert (found.answer, found.policy) == (Answer.UNKNOWN, None)
+    assert found.sentences[0] == "Each program ran alone, so this does not tell whether vscaf helps."
+    assert found.sentences[1].startswith("With fair, the speed of a program is 0.99 (95% interval")
+    assert found.sentences[1].endswith("over 2 programs.")
+    wrong = {("cg.W",): [arrangement("unmanaged"), arrangement("fair", unmanaged=ratio(0.99), verified=False)]}
+    assert "Under fair, a program failed" in text(recommend(figures(wrong)))
+
+
 def test_names_of_groups() -> None:
     assert name_of(CG) == "cg.W+cg.W"
     assert names_of([CG]) == "cg.W+cg.W" and names_of([CG, LU]) == "cg.W+cg.W and lu.W+lu.W"

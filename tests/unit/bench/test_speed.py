@@ -50,6 +50,10 @@ def test_an_execution_that_lies_partly_in_the_time_counts_in_part() -> None:
     assert work_between(done, 8, 9) == 0
 
 
+def test_an_execution_that_was_wrong_did_no_work() -> None:
+    assert work_between([Execution(0, 4, True), Execution(4, 8, False)], 0, 8) == 1
+
+
 def test_the_window_is_the_time_in_which_all_compute() -> None:
     first = [Execution(0, 4, True), Execution(4, 9, True)]
     assert window([first, [Execution(2, 7, True)]]) == (2, 7)

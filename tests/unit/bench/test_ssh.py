@@ -4,6 +4,7 @@ server would: in a session of its own."""
 import os
 
 import pytest
+from vscaf.bench.places import ssh
 from vscaf.bench.places.place import PlaceError
 from vscaf.bench.places.ssh import Ssh
 from vscaf.lab.polling import HANG_S, until
@@ -13,7 +14,7 @@ SSH = """#!/bin/sh
 # The master: -M -N -S SOCKET TARGET. A client: -o BatchMode=yes -S SOCKET TARGET COMMAND
 case "$*" in
 *nobody@nowhere*) echo "Permission denied (publickey)." >&2; exit 255 ;;
-*-M*) while [ "$1" != -S ]; do shift; done; touch "$2"; exec sleep 1000 ;;
+*-M*) while [ "$1" != -S ]; do shift; done; echo $$ > "${0%/*}/master"; touch "$2"; exec sleep 1000 ;;
 *) [ -e "$4" ] || exit 255; exec setsid --wait sh -c "$6" ;;
 esac
 """
@@ -63,6 +64,20 @@ def test_a_file_arrives(connection, tmp_path):
 def test_no_connection_is_said_with_what_ssh_says(connection):
     with pytest.raises(PlaceError, match=r"nobody@nowhere: no SSH connection: Permission denied.*try `ssh"):
         Ssh("nobody@nowhere")
+
+
+def test_an_interruption_while_it_connects_ends_ssh(connection, tmp_path, monkeypatch):
+    master = tmp_path / "master"
+    master.unlink()
+
+    def interrupted(*_):
+        until(lambda: master.exists() and master.read_text().strip())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ssh, "until", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Ssh("user@guest")
+    assert start_time(int(master.read_text())) is None
 
 
 def test_a_connection_that_has_ended_is_said(connection, tmp_path):

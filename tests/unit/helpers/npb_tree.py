@@ -66,7 +66,8 @@ all: setparams
 setparams: setparams.c ../config/make.def
 \t$(UCC) -o setparams setparams.c
 """
-# Like the real one, it copies flags of make.def into the programs, and needs each variable on one line.
+# Like the real one, it copies flags of make.def into the programs (46 characters: a Fortran line has 72 columns), needs
+# each variable on one line, and knows which classes a program has.
 SETPARAMS = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,8 +78,8 @@ int main(int argc, char **argv)
     FILE *def = fopen("../config/make.def", "r"), *out;
     int c = !strcmp(argv[1], "is");
 
-    if (argc != 3 || !def || !strchr("SWABC", argv[2][0])) {
-        printf("setparams: class %s is not defined\n", argv[2]);
+    if (argc != 3 || !def || !strchr(c ? "SWABCDE" : "SWABCDEF", argv[2][0])) {
+        printf("setparams: class %s is not defined for %s\n", argv[2], argv[1]);
         exit(1);
     }
     while (fgets(line, sizeof line, def))
@@ -88,7 +89,7 @@ int main(int argc, char **argv)
         fprintf(out, "#define CLASS '%c'\n#define FLAGS \"%s\"\n", argv[2][0], flags);
     else
         fprintf(out, "        character class\n        parameter (class='%c')\n"
-                     "        character flags*46\n        parameter (flags='%.46s')\n", argv[2][0], flags);
+                     "        character cs5*46\n        parameter (cs5='%.46s')\n", argv[2][0], flags);
     return fclose(out);
 }
 """
@@ -128,11 +129,11 @@ FORTRAN_PROGRAM = """\
       do i = 1, 1000
          total = total + randlc(2d0)
       end do
-      call print_results('{upper}', class, total .eq. 1000d0, flags)
+      call print_results('{upper}', class, total .eq. 1000d0, cs5)
       end
 """
-# Passes an array of complex numbers where another call passes real ones, as NPB before 3.4 does.
-OLD_PROGRAM = """\
+# Passes an array of complex numbers where another call passes real ones.
+MISMATCHED_PROGRAM = """\
       program main
       include 'npbparams.h'
       complex*16 c(2)
@@ -141,7 +142,7 @@ OLD_PROGRAM = """\
       call wtime()
       call fill(c)
       call fill(r)
-      call print_results('{upper}', class, dble(c(1)) + r(1) .eq. 2d0, flags)
+      call print_results('{upper}', class, dble(c(1)) + r(1) .eq. 2d0, cs5)
       end
       subroutine fill(x)
       double precision x(4)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from vscaf.bench.accept import counters, siblings, splits, unplug
@@ -138,5 +139,5 @@ def table(parts: Sequence[Part], results: Sequence[Result]) -> Table:
     shown = Table("part", "shows", "result", "seconds", "why", title="Acceptance on this host", show_lines=True)
     for part, result in zip(parts, results, strict=True):
         outcome = f"[{colours[result.outcome]}]{result.outcome}[/]"
-        shown.add_row(part.name, part.shows, outcome, f"{result.took_s:.0f}", result.reason)
+        shown.add_row(part.name, part.shows, outcome, f"{result.took_s:.0f}", escape(result.reason))
     return shown

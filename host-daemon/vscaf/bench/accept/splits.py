@@ -45,12 +45,14 @@ def judge(
     disturbed: int = 0,
 ) -> Verdict:
     """The verdict from sums of speedups, by round. held: the split that the policy had longest; None: not known.
-    wrong: programs whose results were wrong. disturbed: runs in which other processes had too much CPU time."""
+    wrong: programs whose results were wrong. disturbed: how many runs do not count, because other processes had too
+    much CPU time."""
     if wrong:
         return Verdict(Outcome.FAILED, f"the verification of {' and '.join(wrong)} failed")
     rounds = sorted(number for number in policy if all(number in one for one in by_split.values()))
+    busy = f"; other processes disturbed {disturbed} runs" if disturbed else ""
     if not rounds or not by_split:
-        return Verdict(Outcome.FAILED, "the time was over before one round of all splits was complete")
+        return Verdict(Outcome.FAILED, f"the time was over before one undisturbed round of all splits{busy}")
     totals = {split: figure([one[number] for number in rounds]) for split, one in by_split.items()}
     best = max(totals, key=lambda split: totals[split].value)
     ratio = figure([policy[number] / by_split[best][number] for number in rounds])
@@ -68,10 +70,8 @@ def judge(
     }
     told = (
         f"the sum of speedups was {ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f}) of that with the best split, "
-        f"{name(best)}, which is {kind}; the policy held {chosen} longest; rounds: {len(rounds)}"
+        f"{name(best)}, which is {kind}; the policy held {chosen} longest; rounds: {len(rounds)}{busy}"
     )
-    if disturbed:
-        told += f"; other processes disturbed {disturbed} runs"
     if len(rounds) < LEAST_ROUNDS:
         return Verdict(Outcome.FAILED, f"not decided in fewer than {LEAST_ROUNDS} rounds: {told}", figures)
     if ratio.low >= 1 - WITHIN:
@@ -97,9 +97,12 @@ def core_splits(cores: int, threads: int) -> list[Split]:
 
 
 def sums(samples: Sequence[Sample], programs: Sequence[str]) -> dict[tuple[str, Split], dict[int, float]]:
-    """The sum of speedups of each arrangement, by round. ValueError if a program was not measured alone."""
-    chosen = list(counted(samples))
+    """The sum of speedups of each arrangement, by round, without disturbed runs. Empty if a program was not measured
+    alone on one thread."""
+    chosen = [one for one in counted(samples) if not one.disturbed]
     alone = [one for one in chosen if one.key.arrangement == ALONE]
+    if not {(program,) for program in programs} <= {one.key.workloads for one in alone if one.key.threads == 1}:
+        return {}
     references = [alone_rate(alone, program, 1, steady=True) for program in programs]
     found: dict[tuple[str, Split], dict[int, float]] = {}
     for one in chosen:

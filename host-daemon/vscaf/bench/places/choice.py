@@ -54,7 +54,7 @@ def choose(options: PlaceOptions, image: Path, output: Path, count: int) -> Chos
         return _existing(options, output, count)
     return Chosen(
         POOL_CPUS,
-        {"guests": POOL_CPUS},
+        {"guests": POOL_CPUS, "memory_mib": options.memory_mib},
         lambda workloads, arrangements: lab_place(
             members,
             workloads,

@@ -41,7 +41,6 @@ from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt.masks import mask_cpus
 from vscaf.hypervisor.libvirt.settings import read_settings
 from vscaf.journal import host_boot_id
-from vscaf.lab.processes import sigterm_exits
 from vscaf.occupancy.qemu import qemu_pid_of
 
 CONTROL_SOCKET = Path(Config(pool="0").control_socket)
@@ -314,7 +313,6 @@ def existing_place(
     check_policies(arrangements)
     refuse_beside_a_daemon(control_socket)
     with ExitStack() as stack:
-        stack.enter_context(sigterm_exits())
         connection = open_libvirt(uri, opener)
         stack.callback(connection.close)
         guests: list[RunningGuest] = []

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from vscaf.bench.workloads.workload import Workload
 from vscaf.cpulist import format_cpu_list
 from vscaf.lab.polling import until
 from vscaf.lab.private_libvirt import accepts
-from vscaf.lab.processes import end_child, sigterm_exits, tree_threads
+from vscaf.lab.processes import end_child, tree_threads
 
 AGENT_POLICIES = ("max-speedup", "equipartition")
 END_PATIENCE_S = 5.0
@@ -114,14 +114,14 @@ class Agent:
             process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stderr=log, env=_environment(), start_new_session=True
             )
+        with ExitStack() as stack:
+            stack.callback(end_child, process, END_PATIENCE_S)
+            with suppress(TimeoutError):
+                until(lambda: self._accepts() or process.poll() is not None, "the agent has no socket")
+            if process.poll() is not None or not self._accepts():
+                raise PlaceError(f"the agent did not start: see {self._log}")
+            stack.pop_all()
         self._process = process
-        try:
-            until(lambda: self._accepts() or process.poll() is not None, "the agent has no socket")
-        except TimeoutError:
-            end_child(process, END_PATIENCE_S)
-            raise PlaceError(f"the agent did not start: see {self._log}") from None
-        if process.poll() is not None:
-            raise PlaceError(f"the agent did not start: see {self._log}")
         return process
 
     def _accepts(self) -> bool:
@@ -296,7 +296,7 @@ def no_vm_place(
     for workload in workloads:
         if workload.npb and not workload.files and shutil.which(workload.command, path=path) is None:
             raise PlaceError(f"there is no program {workload.command} in {parts[0]}: build it with `make programs`")
-    with tempfile.TemporaryDirectory(prefix="vscaf-bench-") as temporary, sigterm_exits():
+    with tempfile.TemporaryDirectory(prefix="vscaf-bench-") as temporary:
         place = NoVmPlace(names, found[:cpus], Path(temporary), output / "logs", path)
         for workload in workloads:
             workload.copy_files(place.files)

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from vscaf.bench.places.output import Output
@@ -92,15 +93,16 @@ class Ssh:
                 )
         except FileNotFoundError:
             raise PlaceError("the command ssh is missing: install the package openssh-client") from None
-        try:
-            until(lambda: self._socket.exists() or not self.alive(), "there is no connection")
-        except TimeoutError as error:
-            self.close()
-            raise PlaceError(f"{target}: {error}") from None
-        if not self.alive():
-            text = log.read_text(errors="replace").strip()[-300:]
-            self.close()
-            raise PlaceError(f"{target}: no SSH connection: {text}: try `ssh {target} true`") from None
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            try:
+                until(lambda: self._socket.exists() or not self.alive(), "there is no connection")
+            except TimeoutError as error:
+                raise PlaceError(f"{target}: {error}") from None
+            if not self.alive():
+                text = log.read_text(errors="replace").strip()[-300:]
+                raise PlaceError(f"{target}: no SSH connection: {text}: try `ssh {target} true`")
+            stack.pop_all()
 
     def alive(self) -> bool:
         """Whether the connection still exists."""

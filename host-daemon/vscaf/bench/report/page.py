@@ -197,14 +197,23 @@ def _machine(context: ReportContext, samples: Sequence[Sample]) -> str:
     return f'<h2 id="machine">The machine</h2>\n<dl>\n{items}</dl>\n'
 
 
+REPEATED = (
+    "the programs of a group run at the same time, each again and again. Only the time in which all compute counts. An "
+    "execution that lies partly in that time counts in part."
+)
+ONCE = (
+    "the programs of a group start one after the other, and each program is executed once. All time counts, from the "
+    "first start to the last end."
+)
+
+
 def _method(context: ReportContext, samples: Sequence[Sample]) -> str:
     disturbed = sum(sample.disturbed for sample in samples)
+    once = any(sample.once for sample in samples)
     paragraphs = (
         "Alone: each program runs alone, once on one thread and once on all CPUs, again and again. Its speed on one "
         "thread is what speedups are relative to.",
-        "Together: the programs of a pair run at the same time, each again and again. Only the "
-        "time in which all compute counts. An execution that lies partly in that time counts in part. In each round "
-        "every run is made once, in another order.",
+        f"Together: {ONCE if once else REPEATED} In each round every run is made once, in another order.",
         "Steady seconds: the CPUs of a machine change their pace, by frequency or because a hypervisor takes time "
         "away. A small program measures the pace of each CPU all the time, and each second counts by the pace of the "
         "CPUs that the program used.",

@@ -78,6 +78,8 @@ def pictures(figures: Figures, cpus: int) -> list[Picture]:
     if figures.groups:
         out.append(Picture("sums", "Sum of speedups of each pair", _about_sums(figures, cpus), sums_figure(figures)))
     for name in baselines_of(figures):
+        if not _is_compared_with(figures, name):
+            continue
         about = _about_ratios(figures, name, cpus)
         out.append(Picture(f"ratio-{name}", f"Improvement over {name}", about, ratios_figure(figures, name)))
     if any(len(group.workloads) == 2 for group in figures.groups):
@@ -91,6 +93,12 @@ def pictures(figures: Figures, cpus: int) -> list[Picture]:
         )
         out.append(Picture("alone", "Speedup of each program alone", about, alone_figure(figures, cpus)))
     return out
+
+
+def _is_compared_with(figures: Figures, baseline: str) -> bool:
+    """Whether an arrangement that the picture of ratios shows has a ratio to the baseline."""
+    every = [one for group in figures.groups for one in group.arrangements]
+    return any(baseline in one.ratios and one.arrangement != "unmanaged" for one in every)
 
 
 def _about_sums(figures: Figures, cpus: int) -> str:

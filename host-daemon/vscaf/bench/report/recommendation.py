@@ -44,6 +44,12 @@ def recommend(figures: Figures) -> Recommendation:
         return Recommendation(Answer.UNKNOWN, None, (_why_unknown(figures, policies), *_left_out(figures)))
     wrong = {name: groups for name in policies if (groups := _unverified(figures, name))}
     about_wrong = [_wrong(name, groups) for name, groups in wrong.items()]
+    if all(len(group.workloads) == 1 for group in figures.groups):
+        told = (
+            "Each program ran alone, so this does not tell whether vscaf helps.",
+            *map(_cost, to_unmanaged.values()),
+        )
+        return Recommendation(Answer.UNKNOWN, None, (*told, *about_wrong, *_left_out(figures)))
     right = [one for name, one in to_unmanaged.items() if name not in wrong]
     helpful = [one for one in right if one.mean.low > 1]
     losing = [one for one in helpful if one.arrangement in to_static and to_static[one.arrangement].losses]
@@ -135,6 +141,14 @@ def _mean(one: Comparison) -> str:
     return (
         f"With {one.arrangement}, the sum of the programs' speedups is {_interval(one.mean)} times that without any "
         f"management: the geometric mean over {_pairs(one.mean.n)}."
+    )
+
+
+def _cost(one: Comparison) -> str:
+    programs = "1 program" if one.mean.n == 1 else f"{one.mean.n} programs"
+    return (
+        f"With {one.arrangement}, the speed of a program is {_interval(one.mean)} times that without any management: "
+        f"the geometric mean over {programs}."
     )
 
 

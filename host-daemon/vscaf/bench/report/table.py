@@ -207,7 +207,8 @@ def terminal_report(figures: Figures, recommendation: Recommendation, width: int
     width: of the terminal. A narrow one has no room for each program's speedup either.
     """
     baselines = [name for name in baselines_of(figures) if name in ("unmanaged", "static")]
-    pairs = "Speedups while all compute, each relative to the program alone on one thread"
+    time = "from the first start to the last end" if _ended(figures) else "while all compute"
+    pairs = f"Speedups {time}, each relative to the program alone on one thread"
     together = "All pairs together: geometric means of the ratios of the sums"
     return Group(
         _terminal_table(pairs, columns(figures, baselines), rows(figures, baselines), programs=width >= WIDE),

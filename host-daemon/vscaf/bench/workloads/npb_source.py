@@ -30,14 +30,15 @@ LARGE_STACK = "64M"
 _BUILT = shutil.ignore_patterns("*.o", "*.mod", "*.x", "npbparams.h", "blk_par.h", "setparams", "make.def", "build")
 
 # NPB 3.4 calls the Fortran compiler FC, and older versions call it F77. NPB's setparams reads this file too: each
-# variable must be on one line.
+# variable must be on one line. Some programs pass complex arrays where their procedures declare real ones, or arrays in
+# one call and single numbers in another. Without -fallow-argument-mismatch that is an error since gfortran 10.
 _MAKE_DEF = """\
 FC = gfortran
 F77 = gfortran
 FLINK = gfortran
 F_LIB =
 F_INC =
-FFLAGS = {flags}{fortran_flags}
+FFLAGS = {flags} -fallow-argument-mismatch
 FLINKFLAGS = {flags}
 CC = gcc
 CLINK = gcc
@@ -68,7 +69,7 @@ def npb_source(source: Path, npb_class: str, cache: Path, print_line: Callable[[
             unpacked = Path(temporary) / "archive"
             _unpack(source, unpacked)
         shutil.copytree(openmp_tree(unpacked, source), tree, ignore=_BUILT, ignore_dangling_symlinks=True)
-        make_def = _make_def(tree, npb_class, versions["gfortran"], print_line)
+        make_def = _make_def(npb_class, print_line)
         results = cache / _fingerprint(tree, make_def, npb_class, versions)
         results.mkdir(exist_ok=True)
         (tree / "config" / "make.def").write_text(make_def)
@@ -148,22 +149,13 @@ def _unpack(archive: Path, directory: Path) -> None:
     directory.mkdir(exist_ok=True)
 
 
-def _make_def(tree: Path, npb_class: str, gfortran: str, print_line: Callable[[str], None]) -> str:
+def _make_def(npb_class: str, print_line: Callable[[str], None]) -> str:
     """The text of config/make.def for gfortran and gcc."""
     flags = "-O3 -fopenmp"
     if npb_class in LARGE_CLASSES and platform.machine() == "x86_64":
         flags += " -mcmodel=medium"
         print_line(f"class {npb_class} is built with -mcmodel=medium, because its arrays may be larger than 2 GiB")
-    # NPB before 3.4 passes complex arrays where its procedures declare real ones. That is an error since gfortran 10.
-    old = "F77" in (tree / "sys" / "make.common").read_text(errors="replace")
-    lenient = " -fallow-argument-mismatch" if old and _major(gfortran) >= 10 else ""
-    return _MAKE_DEF.format(flags=flags, fortran_flags=lenient)
-
-
-def _major(version: str) -> int:
-    """12 of "GNU Fortran (Debian 12.2.0-14) 12.2.0"."""
-    number = version.rsplit(maxsplit=1)[-1].partition(".")[0]
-    return int(number) if number.isdigit() else 0
+    return _MAKE_DEF.format(flags=flags)
 
 
 def _fingerprint(tree: Path, make_def: str, npb_class: str, versions: dict[str, str]) -> str:
