@@ -1,6 +1,5 @@
 """Checks of one domain, running or not. All are pure functions of facts."""
 
-import re
 from collections.abc import Callable, Iterable
 
 from vscaf import __version__
@@ -10,12 +9,10 @@ from vscaf.doctor import commands
 from vscaf.doctor.facts import Definition, DomainFacts
 from vscaf.doctor.finding import Check, Verdict, known, note, problem, ready, unknown
 from vscaf.hypervisor.libvirt.domain_xml import AGENT_PORT
+from vscaf.hypervisor.libvirt.machine_types import PLUGGING_ARCHES, plugs_vcpus
 from vscaf.terminal import printable
 from vscaf.values import State
 
-PLUGGING_ARCHES = frozenset({"x86_64", "i686"})
-PLUGGING_MACHINE = re.compile(r"pc(-q35|-i440fx)?(-(?P<major>\d+)\.(?P<minor>\d+).*)?|q35")
-FIRST_PLUGGING = (2, 7)  # QEMU's version that can tell libvirt which vCPUs can be plugged
 SHOWN_VERSION = 64
 
 
@@ -182,11 +179,7 @@ def machine(facts: DomainFacts) -> Iterable[Verdict]:
 
 
 def _plugging_machine(definition: Definition) -> bool:
-    """Whether QEMU can tell libvirt which vCPUs can be plugged on this machine type of x86."""
-    parsed = PLUGGING_MACHINE.fullmatch(definition.machine or "")
-    if parsed is None:
-        return False
-    return parsed["major"] is None or (int(parsed["major"]), int(parsed["minor"])) >= FIRST_PLUGGING
+    return plugs_vcpus(definition.arch or "", definition.machine or "")
 
 
 def _can_plug(definition: Definition) -> bool:

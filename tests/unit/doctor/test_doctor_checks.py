@@ -288,6 +288,8 @@ FINE = {
     "agent: it does not tell its version": host(status=status(agent_version=None)),
     "machine: the newest of its type": bad(("pc-q35-7.2", "q35")),
     "machine: the first that can": bad(("pc-q35-7.2", "pc-i440fx-2.7")),
+    "machine: Ubuntu's": bad(("pc-q35-7.2", "pc-q35-noble")),
+    "machine: Red Hat's": bad(("pc-q35-7.2", "pc-i440fx-rhel7.6.0")),
     "pmu: by the CPU mode": bad(("<pmu state='on'/>", "")),
     "pins: only those of vscaf": host(domain(xml=PINNED, later=DOMAIN)),
     "pins: not managed yet": host(status=status(state="unmanaged")),
