@@ -27,7 +27,7 @@ def managed(facts: DomainFacts) -> Iterable[Verdict]:
     elif domain.running:
         yield _in_the_way(facts)
     else:
-        yield note("not managed", _prepare(facts) if facts.name in host.named else None)
+        yield note("not managed", _manage(facts) if facts.name in host.named else None)
 
 
 def _in_the_way(facts: DomainFacts) -> Verdict:
@@ -35,16 +35,28 @@ def _in_the_way(facts: DomainFacts) -> Verdict:
     host, on_pool = facts.host, _may_run_on(facts) & facts.host.pool
     where = {"running": True, "persistent": facts.domain.persistent}
     if not on_pool:
-        return note("not managed, and not on the pool", _prepare(facts) if facts.name in host.named else None)
+        return note("not managed, and not on the pool", _manage(facts) if facts.name in host.named else None)
     if host.others:
         return problem(
             f"not managed, but its vCPUs may run on CPU {format_cpu_list(on_pool)} of the pool",
             commands.pin_all(host, facts.name, facts.now.plugged, format_cpu_list(host.others), **where),
         )
+    text = "not managed, but its vCPUs may run on the pool, which is the whole host"
+    if _metadata_count(facts):
+        return problem(text, commands.set_metadata(host, facts.name, "<partition/>", **where))
     return problem(
-        "not managed, but its vCPUs may run on the pool, which is the whole host",
-        commands.set_metadata(host, facts.name, "<partition/>", **where),
+        f"{text}: manage it by the configuration, or leave CPUs out of the pool there", commands.edit_config(host)
     )
+
+
+def _metadata_count(facts: DomainFacts) -> bool:
+    """Whether metadata would make a domain managed that is not: the configuration may say otherwise."""
+    config = facts.host.rules_config
+    return config.metadata and facts.name not in config.domains
+
+
+def _manage(facts: DomainFacts) -> str:
+    return _prepare(facts) if _metadata_count(facts) else commands.edit_config(facts.host)
 
 
 def _may_run_on(facts: DomainFacts) -> frozenset[int]:
@@ -133,6 +145,8 @@ def agent(facts: DomainFacts) -> Iterable[Verdict]:
         yield problem(
             f"the daemon cannot open the channel: {why}", "systemctl restart vscaf && journalctl -u vscaf -n 20"
         )
+    elif status.get("paused"):
+        yield unknown("the domain is paused")
     else:
         yield problem(f"the agent does not answer as it should: {condition}", START_AGENT)
 
