@@ -230,7 +230,7 @@ def test_release_manage_and_off(site: Site) -> None:
     assert (b["state"], b["partition"], b["allocation"], b["why"]) == ("released", None, None, "by request")
     assert "b is released: by request" in site.run("status").stdout
     again = site.run("release", "b")
-    assert again.exit_code == 0 and again.stdout == "b: was released already\n"
+    assert again.exit_code == 0 and again.stdout == "b: is left alone already: `vscaf status` says why\n"
     assert site.run("manage").stdout == "b: managed again\n"
     assert site.run("manage").stdout.startswith("nothing to manage again")
     until(lambda: site.states() == {"a": "contained", "b": "contained"})

@@ -146,6 +146,14 @@ def test_libvirt_that_cannot_be_reached(tmp_path: Path) -> None:
     assert [one.severity for one in findings if one.check == "domains"] == [Severity.UNKNOWN]
 
 
+@pytest.mark.parametrize("code", [libvirt.VIR_ERR_OPERATION_DENIED, libvirt.VIR_ERR_AUTH_UNAVAILABLE])
+def test_who_may_not_ask_libvirt_is_told_to_be_root(code: int, tmp_path: Path) -> None:
+    site, faults = make_site(tmp_path, {"a": (GOOD, (2, 2))}), Faults()
+    faults.inject("open", error=code)
+    (finding,) = [one for one in site.findings(opener=faults.open) if one.check == "libvirt"]
+    assert (finding.severity, finding.fix) == (Severity.PROBLEM, "sudo vscaf doctor")
+
+
 def test_doctor_only_reads(tmp_path: Path) -> None:
     """It opens a connection that cannot write, and leaves the domains as they are."""
     opened: list[Any] = []

@@ -29,7 +29,7 @@ from vscaf.command_line import (
 from vscaf.config import Config, load_config
 from vscaf.control.client import NoDaemon, follow, get, get_status, post
 from vscaf.errors import UsageError, VscafError
-from vscaf.terminal import one_line, printable
+from vscaf.terminal import printable
 from vscaf.values import LEFT_ALONE, State
 
 DEFAULT_SOCKET = Path(Config(pool="0").control_socket)
@@ -62,16 +62,9 @@ def find_socket(socket: Path | None, config: Path) -> Path:
 
 
 def run(work: Callable[[], Coroutine[Any, Any, Answer]], doing: str = "waiting for the daemon") -> Answer:
-    """The result of *work*. A VscafError is printed as one line; the exit status is 2 for a UsageError, else 1.
-
-    doing: shown if it takes long; empty: nothing is shown.
-    """
-    try:
-        with progress(doing) if doing else nullcontext():
-            return asyncio.run(work())
-    except VscafError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+    """The result of *work*. doing: shown if it takes long; empty: nothing is shown."""
+    with progress(doing) if doing else nullcontext():
+        return asyncio.run(work())
 
 
 @click.command(short_help="Show the partition, demand and programs of each domain.")
@@ -331,7 +324,9 @@ def release(*, domain: str | None, socket: Path | None, config: Path, as_json: b
         click.echo(_from_journal(names, silent))
     elif not names:
         click.echo(
-            "nothing was released: vscaf manages no domain" if domain is None else f"{domain}: was released already"
+            "nothing was released: vscaf manages no domain"
+            if domain is None
+            else f"{printable(domain)}: is left alone already: `vscaf status` says why"
         )
 
 

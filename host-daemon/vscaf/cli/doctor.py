@@ -14,7 +14,6 @@ from vscaf.command_line import config_was_asked_for, progress
 from vscaf.config import Config, load_config
 from vscaf.doctor.finding import Severity, Unknown
 from vscaf.errors import UsageError
-from vscaf.terminal import one_line
 
 
 @click.command(short_help="Check host and domains; show how to fix problems.")
@@ -42,14 +41,10 @@ def doctor(
     from vscaf.doctor.examination import examine, gather  # noqa: PLC0415  (needs libvirt, as other commands do not)
     from vscaf.doctor.report import report  # noqa: PLC0415
 
-    try:
-        settings = _config(config)
-        where = find_socket(socket, config)
-        with progress("looking at the host and its domains"):
-            findings = examine(asyncio.run(gather(config, settings, where, domains)))
-    except UsageError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2)
+    settings = _config(config)
+    where = find_socket(socket, config)
+    with progress("looking at the host and its domains"):
+        findings = examine(asyncio.run(gather(config, settings, where, domains)))
     if as_json:
         click.echo(json.dumps([asdict(one) for one in findings], indent=2))
     else:

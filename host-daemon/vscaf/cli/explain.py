@@ -30,7 +30,6 @@ def explain(domain: str, socket: Path | None, config: Path, as_json: bool) -> No
     Example:
       vscaf explain cfd
     """
-
     from vscaf.explain.sentences import Facts, explanation, text  # noqa: PLC0415  (imports numpy)
     from vscaf.record.lines import BadLine, Decided, Decoder, State  # noqa: PLC0415  (as above)
 

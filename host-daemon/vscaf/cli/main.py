@@ -23,18 +23,22 @@ from vscaf.cli.replay import replay
 from vscaf.cli.top import top
 from vscaf.command_line import config_option
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
-from vscaf.errors import VscafError
+from vscaf.errors import UsageError, VscafError
 from vscaf.prepare.command import prepare
 from vscaf.simulate.command import simulate
 from vscaf.terminal import one_line
 
 
 class Commands(click.Group):
-    """A group whose commands end with status 130 when they are interrupted."""
+    """A group whose commands end in the same way: with status 2 after a UsageError, with 1 after another VscafError,
+    each printed as one line, and with 130 when they are interrupted."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except VscafError as error:
+            click.echo(f"vscaf: {one_line(error)}", err=True)
+            sys.exit(2 if isinstance(error, UsageError) else 1)
         except KeyboardInterrupt:
             click.echo("vscaf: interrupted", err=True)
             sys.exit(130)

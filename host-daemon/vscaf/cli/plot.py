@@ -9,8 +9,6 @@ import click
 
 from vscaf.cli.client import find_socket, with_daemon
 from vscaf.cli.completion import complete_domain
-from vscaf.errors import UsageError, VscafError
-from vscaf.terminal import one_line
 
 SUFFIXES = (".png", ".svg")
 RECORDED_S = 10.0
@@ -62,13 +60,9 @@ def plot(
     from vscaf.plot import session  # noqa: PLC0415  (other commands do not need it)
 
     live = output is None and not as_json and sys.stdout.isatty()
-    try:
-        if output is not None:
-            session.check_output(output, SUFFIXES)
-        recording = session.Recording(bin_s, domains)
-        end_s = None if seconds is None and live else time.monotonic() + (seconds or RECORDED_S)
-        asyncio.run(session.run(find_socket(socket, config), recording, end_s, live=live))
-        session.finish(recording, output, live=live, as_json=as_json)
-    except VscafError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+    if output is not None:
+        session.check_output(output, SUFFIXES)
+    recording = session.Recording(bin_s, domains)
+    end_s = None if seconds is None and live else time.monotonic() + (seconds or RECORDED_S)
+    asyncio.run(session.run(find_socket(socket, config), recording, end_s, live=live))
+    session.finish(recording, output, live=live, as_json=as_json)

@@ -18,10 +18,10 @@ from rich.text import Text
 from vscaf_policies.conformance import Finding, Verdict
 from vscaf_policies.pool_states import as_python, pool_states
 
-from vscaf.command_line import parse_options, policy_options
+from vscaf.command_line import parse_options, policy_options, progress
 from vscaf.errors import UsageError
 from vscaf.policy.trial import Request
-from vscaf.terminal import one_line, printable
+from vscaf.terminal import printable
 
 STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.SLOW: "yellow", Verdict.NOTED: "cyan"}
 CALLS = 10
@@ -59,13 +59,9 @@ def check(*, target: str, options: tuple[str, ...], seed: int, call_s: float, as
     Example:
       vscaf policy check half_and_rest.py --option 'favourite="cfd"'
     """
-    try:
-        parsed = parse_options(options)
-        with Console(stderr=True).status(f"trying {printable(target)} ..."):
-            findings = run_checks(Request("check", target, parsed, seed, call_s, CALLS * call_s))
-    except UsageError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2)
+    parsed = parse_options(options)
+    with progress(f"trying {printable(target)}"):
+        findings = run_checks(Request("check", target, parsed, seed, call_s, CALLS * call_s))
     passed = all(one.verdict is not Verdict.FAILED for one in findings)
     if as_json:
         values = {"policy": target, "options": parsed, "seed": seed, "passed": passed}

@@ -62,22 +62,18 @@ def replay(files: tuple[Path, ...], policies: tuple[str, ...], options: tuple[st
     from vscaf.replay.again import PolicyOf, first_difference  # noqa: PLC0415  (imports numpy)
     from vscaf.simulate.policies import find_policy  # noqa: PLC0415  (as above)
 
-    try:
-        paths = _paths(files)
-        if policies:
-            with progress("making the decisions again"):
-                found = _compared(paths, policies, _options(policies, options))
-            click.echo(json.dumps([asdict(one) for one in found], indent=2)) if as_json else _print_table(found)
-            return
-        if options:
-            raise UsageError("--option: there is no --policy that it is for: give one")
+    paths = _paths(files)
+    if policies:
         with progress("making the decisions again"):
-            number, difference = first_difference(_lines(paths), PolicyOf(find_policy))
-        if number == 0:
-            raise UsageError("there is no decision in these files: record for longer")
-    except UsageError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2)
+            found = _compared(paths, policies, _options(policies, options))
+        click.echo(json.dumps([asdict(one) for one in found], indent=2)) if as_json else _print_table(found)
+        return
+    if options:
+        raise UsageError("--option: there is no --policy that it is for: give one")
+    with progress("making the decisions again"):
+        number, difference = first_difference(_lines(paths), PolicyOf(find_policy))
+    if number == 0:
+        raise UsageError("there is no decision in these files: record for longer")
     if as_json:
         click.echo(json.dumps({"decisions": number, "difference": _plain(difference)}, indent=2))
     else:

@@ -11,6 +11,8 @@ import click
 
 from vscaf.cli.client import find_socket, run, with_daemon
 from vscaf.control.client import get_status
+from vscaf.errors import VscafError
+from vscaf.terminal import one_line
 from vscaf.top.columns import BY_NAME, Order
 from vscaf.top.host_cpus import read_host_cpus
 from vscaf.top.printing import print_once, print_tables
@@ -52,7 +54,7 @@ def top(
     """Watch the domains live: pCPUs, demand, speedup, losses, and each decision.
 
     If the output is no terminal, it is a plain table for each interval, with the decisions between two tables. While no
-    daemon answers, it says so and waits for one.
+    daemon answers, it says so and waits for one; but with --once it ends with status 1.
 
     Keys: s sorts by the next column, r reverses, / filters, Space pauses, q quits.
 
@@ -62,14 +64,16 @@ def top(
       vscaf top --once
     """
     path, order, host = find_socket(socket, config), Order(column, reverse, words), read_host_cpus()
-    if as_json:
-        _json_lines(path, None if once else interval_s)
-        return
     if once:
-        run(lambda: print_once(path, order, host, click.echo))
+        if as_json:
+            click.echo(_status_line(path))
+        else:
+            run(lambda: print_once(path, order, host, click.echo))
         return
     try:
-        if sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM") != "dumb":
+        if as_json:
+            _print_status_lines(path, interval_s)
+        elif sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM") != "dumb":
             _live(path, order, host, interval_s)
         else:
             asyncio.run(print_tables(path, order, host, interval_s=interval_s, write=click.echo, complain=_complain))
@@ -77,16 +81,23 @@ def top(
         sys.exit(0)  # the usual way to end it
 
 
-def _json_lines(path: Path, interval_s: float | None) -> None:
-    """The status as `vscaf status --json` has it, in one line; with an interval again and again."""
-    try:
-        while True:
-            click.echo(json.dumps(run(lambda: get_status(path))))
-            if interval_s is None:
-                return
-            time.sleep(interval_s)
-    except KeyboardInterrupt:
-        sys.exit(0)
+def _status_line(path: Path) -> str:
+    """The status as `vscaf status --json` has it, in one line."""
+    return json.dumps(run(lambda: get_status(path)))
+
+
+def _print_status_lines(path: Path, interval_s: float) -> None:
+    """Prints a status line for each interval. While the daemon is away, says so once."""
+    complained = ""
+    while True:
+        try:
+            click.echo(_status_line(path))
+            complained = ""
+        except VscafError as error:
+            if one_line(error) != complained:
+                complained = one_line(error)
+                _complain(complained)
+        time.sleep(interval_s)
 
 
 def _complain(message: str) -> None:

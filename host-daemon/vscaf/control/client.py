@@ -11,8 +11,6 @@ import msgspec
 from vscaf.control.messages import Failure
 from vscaf.errors import UsageError, VscafError
 
-LINE_LIMIT_BYTES = 65536
-
 Answer = TypeVar("Answer")
 
 

@@ -1,6 +1,7 @@
 """The requests that an operator may send to the running daemon."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ class Operations:
         """Whether decisions are recorded, and what the recordings take."""
         recorder = self._daemon.decisions.recorder
         directory = recorder.files.directory
-        sizes = await asyncio.to_thread(lambda: [path.stat().st_size for path in recorded_files(directory)])
+        sizes = await asyncio.to_thread(_sizes, directory)
         return Recording(
             since=recorder.since,
             failed=recorder.failed,
@@ -143,3 +144,12 @@ class Operations:
             known = ", ".join(sorted(one.name for one in self._daemon.managed.values())) or "none"
             raise UsageError(f"domain {name}: does not run, or is not managed here (managed domains: {known})")
         return present
+
+
+def _sizes(directory: Path) -> list[int]:
+    """The sizes of the recordings in *directory*."""
+    sizes = []
+    for path in recorded_files(directory):
+        with contextlib.suppress(FileNotFoundError):  # the recorder has just removed it, to keep within its bound
+            sizes.append(path.stat().st_size)
+    return sizes

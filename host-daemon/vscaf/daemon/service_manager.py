@@ -20,8 +20,8 @@ def notify(*assignments: str, environment: Mapping[str, str] = os.environ) -> No
     if not address:
         return
     with (
+        contextlib.suppress(OSError),  # systemd may not read now, or this process has no descriptor left
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as manager,
-        contextlib.suppress(OSError),  # systemd may not read now
     ):
         # "@" stands for the zero byte of an abstract name.
         manager.sendto("\n".join(assignments).encode(), "\0" + address[1:] if address.startswith("@") else address)

@@ -1,6 +1,5 @@
 """Checks of one domain, running or not. All are pure functions of facts."""
 
-import re
 from collections.abc import Callable, Iterable
 
 from vscaf import __version__
@@ -10,12 +9,10 @@ from vscaf.doctor import commands
 from vscaf.doctor.facts import Definition, DomainFacts
 from vscaf.doctor.finding import Check, Verdict, known, note, problem, ready, unknown
 from vscaf.hypervisor.libvirt.domain_xml import AGENT_PORT
+from vscaf.hypervisor.libvirt.machine_types import PLUGGING_ARCHES, plugs_vcpus
 from vscaf.terminal import printable
 from vscaf.values import State
 
-PLUGGING_ARCHES = frozenset({"x86_64", "i686"})
-PLUGGING_MACHINE = re.compile(r"pc(-q35|-i440fx)?(-(?P<major>\d+)\.(?P<minor>\d+).*)?|q35")
-FIRST_PLUGGING = (2, 7)  # QEMU's version that can tell libvirt which vCPUs can be plugged
 SHOWN_VERSION = 64
 
 
@@ -30,7 +27,7 @@ def managed(facts: DomainFacts) -> Iterable[Verdict]:
     elif domain.running:
         yield _in_the_way(facts)
     else:
-        yield note("not managed", _prepare(facts) if facts.name in host.named else None)
+        yield note("not managed", _manage(facts) if facts.name in host.named else None)
 
 
 def _in_the_way(facts: DomainFacts) -> Verdict:
@@ -38,16 +35,28 @@ def _in_the_way(facts: DomainFacts) -> Verdict:
     host, on_pool = facts.host, _may_run_on(facts) & facts.host.pool
     where = {"running": True, "persistent": facts.domain.persistent}
     if not on_pool:
-        return note("not managed, and not on the pool", _prepare(facts) if facts.name in host.named else None)
+        return note("not managed, and not on the pool", _manage(facts) if facts.name in host.named else None)
     if host.others:
         return problem(
             f"not managed, but its vCPUs may run on CPU {format_cpu_list(on_pool)} of the pool",
             commands.pin_all(host, facts.name, facts.now.plugged, format_cpu_list(host.others), **where),
         )
+    text = "not managed, but its vCPUs may run on the pool, which is the whole host"
+    if _metadata_count(facts):
+        return problem(text, commands.set_metadata(host, facts.name, "<partition/>", **where))
     return problem(
-        "not managed, but its vCPUs may run on the pool, which is the whole host",
-        commands.set_metadata(host, facts.name, "<partition/>", **where),
+        f"{text}: manage it by the configuration, or leave CPUs out of the pool there", commands.edit_config(host)
     )
+
+
+def _metadata_count(facts: DomainFacts) -> bool:
+    """Whether metadata would make a domain managed that is not: the configuration may say otherwise."""
+    config = facts.host.rules_config
+    return config.metadata and facts.name not in config.domains
+
+
+def _manage(facts: DomainFacts) -> str:
+    return _prepare(facts) if _metadata_count(facts) else commands.edit_config(facts.host)
 
 
 def _may_run_on(facts: DomainFacts) -> frozenset[int]:
@@ -136,6 +145,8 @@ def agent(facts: DomainFacts) -> Iterable[Verdict]:
         yield problem(
             f"the daemon cannot open the channel: {why}", "systemctl restart vscaf && journalctl -u vscaf -n 20"
         )
+    elif status.get("paused"):
+        yield unknown("the domain is paused")
     else:
         yield problem(f"the agent does not answer as it should: {condition}", START_AGENT)
 
@@ -182,11 +193,7 @@ def machine(facts: DomainFacts) -> Iterable[Verdict]:
 
 
 def _plugging_machine(definition: Definition) -> bool:
-    """Whether QEMU can tell libvirt which vCPUs can be plugged on this machine type of x86."""
-    parsed = PLUGGING_MACHINE.fullmatch(definition.machine or "")
-    if parsed is None:
-        return False
-    return parsed["major"] is None or (int(parsed["major"]), int(parsed["minor"])) >= FIRST_PLUGGING
+    return plugs_vcpus(definition.arch or "", definition.machine or "")
 
 
 def _can_plug(definition: Definition) -> bool:

@@ -24,17 +24,15 @@ def _version(number: int) -> str:
 
 
 def config(host: HostFacts) -> Iterable[Verdict]:
-    file = shlex.quote(host.config_file)
-    by_hand = f'"${{EDITOR:-vi}}" {file} && vscaf check-config {file}'
     if not isinstance(host.config, Unknown):
         yield ready(f"{host.config_file}: pool {host.config.pool}")
     elif host.config_found:
-        yield problem(host.config.why, by_hand)
+        yield problem(host.config.why, commands.edit_config(host))
     else:
         no_cpus = isinstance(host.libvirt, NoLibvirt)
         yield problem(
             f"{host.config_file} is not there, so no pool is named",
-            by_hand if no_cpus else commands.write_config(host, suggested_pool(host.virt.cpus)),
+            commands.edit_config(host) if no_cpus else commands.write_config(host, suggested_pool(host.virt.cpus)),
         )
 
 
@@ -155,19 +153,20 @@ def oversubscribed(host: HostFacts) -> Iterable[Verdict]:
     elif sum(wanted.values()) > chunks:
         fair = chunks // len(running)
         changed = {name: rules for name, (_domain, rules) in running.items() if wanted[name] > fair}
+        change_metadata = "; ".join(
+            commands.set_metadata(
+                host,
+                name,
+                partition_element(rules, fair * chunk),
+                running=True,
+                persistent=running[name][0].persistent,
+            )
+            for name, rules in sorted(changed.items())
+        )
         yield problem(
             f"the minima of the running domains add up to {sum(wanted.values()) * chunk} CPUs, the pool has "
             f"{chunks * chunk}: they are cut",
-            "; ".join(
-                commands.set_metadata(
-                    host,
-                    name,
-                    partition_element(rules, fair * chunk),
-                    running=True,
-                    persistent=running[name][0].persistent,
-                )
-                for name, rules in sorted(changed.items())
-            ),
+            change_metadata if host.rules_config.metadata else commands.edit_config(host),
         )
     elif len(managed) > chunks:
         yield note(

@@ -74,6 +74,13 @@ def write_config(host: HostFacts, pool: frozenset[int]) -> str:
     return f"mkdir -p {DEFAULT_CONFIG.parent} && echo {line} > {shlex.quote(host.config_file)}"
 
 
+def edit_config(host: HostFacts) -> str:
+    """Opens the configuration in an editor, checks it, and makes a running daemon use it."""
+    file = shlex.quote(host.config_file)
+    command = f'"${{EDITOR:-vi}}" {file} && vscaf check-config {file}'
+    return command if host.status is None else f"{command} && {_vscaf(host, 'reload')}"
+
+
 def put_back(host: HostFacts) -> str:
     """Puts back what a daemon that has ended left changed, from its journal."""
     return _vscaf(host, "off")

@@ -16,10 +16,10 @@ from vscaf.doctor.facts_host import read_system
 from vscaf.doctor.finding import HOST, Finding, Unknown, run_checks
 from vscaf.errors import HypervisorError, UsageError, VscafError
 from vscaf.hypervisor.libvirt.calls import Call, start
-from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED
+from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, UNAUTHENTICATED
 
 LIBVIRT_TIMEOUT_S = 30.0  # libvirt's first connection after its start tries out QEMU, which takes several seconds
-DENIED = {*NOT_PERMITTED, libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED}
+DENIED = NOT_PERMITTED | UNAUTHENTICATED
 
 
 async def gather(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
 from vscaf.occupancy.qemu import vcpu_threads
+from vscaf.worker_thread import WorkerThread
 
 INTERVAL_S = 0.02
 RESCAN_S = 0.25  # how often new threads are looked for; for so long after a process was added: each time
@@ -80,24 +80,21 @@ class Sampler:
         self._interval_s = interval_s
         self._on_round = on_round
         self._threads: dict[int, _Thread] = {}
-        self._stop = threading.Event()
-        self._runner = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self._error: Exception | None = None
+        self._worker = WorkerThread(self._run, "sampler")
         self.samples: list[Sample] = []
 
     def __enter__(self) -> Sampler:
-        self._runner.start()
+        self._worker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._runner.join()
-        for thread in self._threads.values():
-            thread.close()
-        if self._error is not None and kind is None:
-            raise self._error
+        try:
+            self._worker.end(raises=kind is None)
+        finally:
+            for thread in self._threads.values():
+                thread.close()
 
     def add(self, domain: str, pid: int) -> None:
         """Adds a process to sample from now on. A domain may have several, also at the same time."""
@@ -130,18 +127,16 @@ class Sampler:
 
     def _run(self) -> None:
         next_scan_s = next_round_s = time.monotonic()
-        try:
-            while not self._stop.is_set():
-                now_s = time.monotonic()
-                if now_s >= next_scan_s or now_s < self._often_until_s:
-                    self._scan()
-                    next_scan_s = now_s + RESCAN_S
-                taken = self._round()
-                if self._keep:
-                    self.samples += taken
-                if self._on_round is not None:
-                    self._on_round(taken)
-                next_round_s = max(next_round_s + self._interval_s, time.monotonic())
-                self._stop.wait(next_round_s - time.monotonic())
-        except Exception as error:  # noqa: BLE001  a thread cannot raise: __exit__ does
-            self._error = error
+        stop = self._worker.stop
+        while not stop.is_set():
+            now_s = time.monotonic()
+            if now_s >= next_scan_s or now_s < self._often_until_s:
+                self._scan()
+                next_scan_s = now_s + RESCAN_S
+            taken = self._round()
+            if self._keep:
+                self.samples += taken
+            if self._on_round is not None:
+                self._on_round(taken)
+            next_round_s = max(next_round_s + self._interval_s, time.monotonic())
+            stop.wait(next_round_s - time.monotonic())

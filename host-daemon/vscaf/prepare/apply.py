@@ -9,7 +9,7 @@ from typing import Any
 import libvirt
 
 from vscaf.errors import HypervisorError, HypervisorUnreachable, UsageError
-from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED, UNREACHABLE
+from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED, UNAUTHENTICATED, UNREACHABLE
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.prepare.plan import CHANNEL_ELEMENT, Change, Kind, missing, plan
 from vscaf.prepare.record import (
@@ -36,11 +36,6 @@ BAD_DEFINITION = NOT_SUPPORTED | {
     libvirt.VIR_ERR_XML_DETAIL,
     libvirt.VIR_ERR_XML_INVALID_SCHEMA,
     libvirt.VIR_ERR_INVALID_ARG,
-}
-UNAUTHENTICATED = {
-    libvirt.VIR_ERR_AUTH_FAILED,
-    libvirt.VIR_ERR_AUTH_CANCELLED,
-    libvirt.VIR_ERR_AUTH_UNAVAILABLE,
 }
 
 

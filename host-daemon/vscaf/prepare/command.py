@@ -12,7 +12,7 @@ import click
 
 from vscaf.command_line import config_option, libvirt_uri, progress
 from vscaf.cpulist import parse_cpu_list
-from vscaf.errors import UsageError, VscafError
+from vscaf.errors import UsageError
 from vscaf.terminal import one_line, printable
 
 if TYPE_CHECKING:
@@ -57,18 +57,14 @@ def prepare(
     """
     from vscaf.prepare import apply  # noqa: PLC0415  (needs libvirt, which other commands do not need)
 
-    try:
-        if undo and (maximum is not None or pool is not None):
-            raise UsageError("--undo puts back what was changed: leave out --maximum and --pool")
-        wanted, where = _wanted(maximum, pool), libvirt_uri(uri, config)
-        with progress("changing the domain"):
-            if undo:
-                outcome = apply.undo(where, domain, dry_run=dry_run)
-            else:
-                outcome = apply.prepare(where, domain, wanted, dry_run=dry_run)
-    except VscafError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+    if undo and (maximum is not None or pool is not None):
+        raise UsageError("--undo puts back what was changed: leave out --maximum and --pool")
+    wanted, where = _wanted(maximum, pool), libvirt_uri(uri, config)
+    with progress("changing the domain"):
+        if undo:
+            outcome = apply.undo(where, domain, dry_run=dry_run)
+        else:
+            outcome = apply.prepare(where, domain, wanted, dry_run=dry_run)
     if as_json:
         click.echo(json.dumps({"dry_run": dry_run, **asdict(outcome)}, indent=2))
         sys.exit(int(bool(outcome.kept)))

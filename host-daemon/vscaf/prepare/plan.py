@@ -1,6 +1,5 @@
 """What a domain lacks to be partitioned, and its definition with that: a pure function from XML to XML."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +9,7 @@ from xml.etree import ElementTree
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import HypervisorError, UsageError
 from vscaf.hypervisor.libvirt.domain_xml import AGENT_PORT
+from vscaf.hypervisor.libvirt.machine_types import plugs_vcpus
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE, BadRules, parse_rules
 from vscaf.prepare.record import PARTITION, PARTITION_ELEMENT, difference, revert, with_metadata, with_record
 from vscaf.prepare.xml_edit import Document, Element, element_text
@@ -243,7 +243,7 @@ def _obstacle(root: Element) -> str | None:
     if kind is None or machine is None:
         return None
     arch = kind.attributes.get("arch", "")
-    if arch not in ("x86_64", "i686") or re.match(r"(pc|q35)(-|$)", machine) is None:
+    if not plugs_vcpus(arch, machine):
         return f"its machine type {machine} ({arch}) cannot plug vCPUs"
     if root.first("features", "acpi") is None:
         return "it has no ACPI (<features><acpi/>), without which a guest does not notice plugged vCPUs"

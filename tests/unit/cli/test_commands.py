@@ -61,7 +61,15 @@ def test_all_find_the_daemon_alike(arguments: list[str], config: Path, tmp_path:
         assert where in done.output, done.output
 
 
-@pytest.mark.parametrize("arguments", [*COMMANDS, ["release"], ["off"], ["policy", "list"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *COMMANDS,
+        *(["release"], ["off"], ["policy", "list"], ["record", "show"], ["explain", "a"], ["doctor"], ["prepare", "a"]),
+        *(["top", "--once"], ["top", "--json"], ["plot", "--seconds", "1"]),
+    ],
+    ids=" ".join,
+)
 def test_a_configuration_that_was_asked_for_has_to_be_readable(arguments: list[str], tmp_path: Path) -> None:
     done = vscaf(*arguments, "--config", f"{tmp_path}/absent")
     assert (done.exit_code, done.stdout) == (2, "") and "No such file" in done.stderr

@@ -1,6 +1,7 @@
 """The daemon's messages to systemd, over a real datagram socket."""
 
 import asyncio
+import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -43,6 +44,19 @@ def test_a_manager_that_does_not_read_delays_nothing(tmp_path: Path) -> None:
     with a_manager(f"{tmp_path}/notify"):
         for _ in range(2000):  # many more than a socket keeps
             notify(STOPPING, environment={"NOTIFY_SOCKET": f"{tmp_path}/notify"})
+
+
+def test_no_descriptor_is_left_for_the_message(tmp_path: Path) -> None:
+    with a_manager(f"{tmp_path}/notify") as manager:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            notify(STOPPING, environment={"NOTIFY_SOCKET": f"{tmp_path}/notify"})
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        manager.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            manager.recv(64)
 
 
 def test_the_watchdog_hears_of_a_loop_that_turns(tmp_path: Path) -> None:

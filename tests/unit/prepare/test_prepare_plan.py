@@ -133,6 +133,7 @@ def test_topologies_that_are_made_to_fit(topology: dict[str, int], vcpus: int, e
         (VIRT, 8, r"its machine type virt-7\.2 \(aarch64\) cannot plug vCPUs: run prepare without --maximum"),
         (PC.replace("pc-i440fx-7.2", "isapc"), 8, r"machine type isapc \(x86_64\) cannot plug vCPUs"),
         (PC.replace("pc-i440fx-7.2", "microvm"), 8, "machine type microvm"),
+        (PC.replace("pc-i440fx-7.2", "pc-i440fx-2.6"), 8, r"machine type pc-i440fx-2\.6 \(x86_64\) cannot plug"),
         (PC.replace("<acpi/>", ""), 8, "it has no ACPI"),
         (
             PC.replace("check='partial'/>", "><numa><cell id='0' cpus='0-3' memory='1' unit='GiB'/></numa></cpu>"),

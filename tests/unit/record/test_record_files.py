@@ -5,6 +5,8 @@ import errno
 import gzip
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ from pools import CURVES, pools
 from vscaf.config import PolicyConfig
 from vscaf.core.decide.decision import DecideMemory, decide
 from vscaf.core.decide.explore import ExploreMemory
+from vscaf.daemon import operations
 from vscaf.errors import UsageError
 from vscaf.events import EventLog
 from vscaf.record import files as files_module
@@ -167,6 +170,16 @@ def test_a_recording_is_stopped_and_started_at_once(tmp_path: Path) -> None:
     for number, path in enumerate(files):
         state, *lines = read_lines(path)
         assert isinstance(state, State) and lines == [decided(float(second), a=number) for second in range(4)]
+
+
+def test_a_recording_that_is_removed_meanwhile_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "1.jsonl.gz").write_bytes(b"123")
+    monkeypatch.setattr(
+        operations, "recorded_files", lambda directory: [directory / "0.jsonl.gz", directory / "1.jsonl.gz"]
+    )
+    daemon: Any = SimpleNamespace(decisions=SimpleNamespace(recorder=Recorder(tmp_path, 10**6, EventLog())))
+    found = asyncio.run(operations.Operations(daemon).recording())
+    assert (found.files, found.bytes) == (1, 3)
 
 
 def test_a_disk_that_refuses_ends_the_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -204,6 +205,26 @@ def test_the_status_as_json(directory: Path) -> None:
         assert json.loads(done.stdout) == status() and done.stdout.count("\n") == 1
 
     with_domains(work, directory)
+
+
+def test_the_status_as_json_waits_for_a_daemon(directory: Path) -> None:
+    async def work() -> None:
+        arguments = ["top", "--json", "--interval", "0.25", "--socket", f"{directory}/s"]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "vscaf", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            assert "is `vscaf daemon` running" in (await process.stderr.readline()).decode()
+            async with serving(directory / "s"):
+                lines = [json.loads(await process.stdout.readline()) for _ in range(2)]
+            assert [line["policy"] for line in lines] == ["max-speedup"] * 2
+            assert "is `vscaf daemon` running" in (await process.stderr.readline()).decode()
+        finally:
+            process.kill()
+            await process.wait()
+
+    asyncio.run(work())
 
 
 def test_the_command_without_a_daemon(tmp_path: Path) -> None:

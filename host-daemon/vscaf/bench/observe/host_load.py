@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from vscaf.lab.processes import tree, tree_threads
+from vscaf.worker_thread import WorkerThread
 
 INTERVAL_S = 0.25
 # Part of the wanted CPU time. A smaller loss does not make a run miss a bar that it meets by 5% on an idle host.
@@ -100,23 +101,18 @@ class HostLoadMeter:
         self._delay_ns: dict[int, int] = {}  # by thread, as last read
         self._bench_s = self._run_s = self._delay_s = 0.0
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._runner = threading.Thread(target=self._run, name="host load", daemon=True)
-        self._error: Exception | None = None
+        self._worker = WorkerThread(self._run, "host load")
         self.readings: list[Reading] = []
 
     def __enter__(self) -> HostLoadMeter:
         self.readings.append(self._read())
-        self._runner.start()
+        self._worker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._runner.join()
-        if self._error is not None and kind is None:
-            raise self._error
+        self._worker.end(raises=kind is None)
 
     def add(self, pid: int) -> None:
         """Adds a measured process, from its start."""
@@ -133,12 +129,9 @@ class HostLoadMeter:
             self._bench_s += more_s
 
     def _run(self) -> None:
-        try:
-            while not self._stop.wait(INTERVAL_S):
-                self.readings.append(self._read())
+        while not self._worker.stop.wait(INTERVAL_S):
             self.readings.append(self._read())
-        except Exception as error:  # noqa: BLE001  a thread cannot raise: __exit__ does
-            self._error = error
+        self.readings.append(self._read())
 
     def _read(self) -> Reading:
         with self._lock:

@@ -32,13 +32,15 @@ NOT_SUPPORTED = {
     libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
 }
 NOT_PERMITTED = {libvirt.VIR_ERR_OPERATION_DENIED, libvirt.VIR_ERR_ACCESS_DENIED}
-UNREACHABLE = {
-    libvirt.VIR_ERR_NO_CONNECT,
-    libvirt.VIR_ERR_INVALID_CONN,
-    libvirt.VIR_ERR_RPC,
+UNAUTHENTICATED = {
     libvirt.VIR_ERR_AUTH_FAILED,
     libvirt.VIR_ERR_AUTH_CANCELLED,
     libvirt.VIR_ERR_AUTH_UNAVAILABLE,
+}
+UNREACHABLE = UNAUTHENTICATED | {
+    libvirt.VIR_ERR_NO_CONNECT,
+    libvirt.VIR_ERR_INVALID_CONN,
+    libvirt.VIR_ERR_RPC,
     libvirt.VIR_ERR_NO_SERVER,
     libvirt.VIR_ERR_OPERATION_TIMEOUT,  # the domain's lock is held by a call that hangs
 }
