@@ -465,7 +465,7 @@ def test_moved_by_other_hands(tree: Tree, grouped: Rig) -> None:
         second.add(program)
         wait_until(lambda: tree.of(program.pid) == second.group / f"vscaf.{program.pid}", "below the new one")
         wait_until(lambda: not tree.children(), "nothing left in the old one")
-        assert confined(program.pid)
+        wait_until(lambda: confined(program.pid), "on one CPU")
         assert rig.stop() == 0
         assert not second.children()
     finally:
