@@ -28,7 +28,8 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
-    packages check-packages check-cockpit check-ansible check-ansible-roots ansible-venv docs chaos check demo demo-standalone \
+    packages check-packages check-cockpit check-ansible check-ansible-roots \
+    check-ansible-site check-molecule ansible-venv docs chaos check demo demo-standalone \
     bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
     screenshots clean
 
@@ -121,6 +122,14 @@ check-ansible-roots: ansible-venv ## try roles in minimal Debian 12 and 13 (root
 	@$(STAGE) 'roles in minimal systems' $(ROOT) env VSCAF_ANSIBLE_ROOTS=$(CURDIR)/$(BUILD)/ansible-roots \
 	    unshare --mount --propagation private \
 	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_roots.py $(ARGS)
+
+check-ansible-site: image ansible-venv ## play site.yml and uninstall.yml with two Debian guests (root; needs debootstrap, its mirror and PyPI; not in check)
+	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
+	@$(STAGE) 'site.yml with two guests' $(ROOT) env $(ENV) VSCAF_ANSIBLE_SITE=yes unshare --mount --propagation private \
+	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_site.py tests/ansible/test_test_host.py $(ARGS)
+
+check-molecule: image ansible-venv ## the same as a scenario of molecule, without comparisons (as above)
+	@$(STAGE) 'molecule' $(ROOT) env $(ENV) unshare --mount --propagation private tests/ansible/molecule $(BUILD)/ansible-venv
 
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'

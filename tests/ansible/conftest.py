@@ -24,7 +24,7 @@ TIMEOUT_S = 240  # hangs
 
 @dataclass(frozen=True)
 class Played:
-    """What a playbook did. changed: names of the tasks that changed something. counts: the recap of its only host."""
+    """What a playbook did. changed: names of the tasks that changed something. counts: the recap of its last host."""
 
     status: int
     output: str
@@ -70,6 +70,7 @@ def play(collections: Path, tmp_path: Path) -> Callable[..., Played]:
         *options: str,
         variables: Mapping[str, Any] | None = None,
         inventory: Mapping[str, Any] | Path | None = None,
+        hang_s: float = TIMEOUT_S,
     ) -> Played:
         if isinstance(what, str):
             playbook = collections / "ansible_collections/vscaf/vscaf/playbooks" / what
@@ -101,7 +102,7 @@ def play(collections: Path, tmp_path: Path) -> Callable[..., Played]:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=hang_s,
             check=False,
         )
         return played(done.returncode, done.stdout + done.stderr)
