@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,9 @@ def debian(directory: Path, suite: str) -> Path:
 
 
 @contextmanager
-def overlay(lower: Path, directory: Path, *shared: Path) -> Iterator[Path]:
+def overlay(lower: Path, directory: Path, shared: Mapping[str, Path] | None = None) -> Iterator[Path]:
     """A system with the files of *lower*, which it does not change, and an empty /run. What is installed there is gone
-    at the end. *shared*: directories of this machine that it sees at the same paths.
+    at the end. *shared*: where it has directories of this machine.
     """
     root, changes = directory / "root", directory / "changes"
     for path in (root, changes):
@@ -51,10 +51,10 @@ def overlay(lower: Path, directory: Path, *shared: Path) -> Iterator[Path]:
         for name in ("proc", "sys", "dev"):
             mount("--rbind", f"/{name}", at=root / name)
         mount("-t", "tmpfs", "run", at=root / "run")
-        for path in shared:
-            inside = root / path.relative_to("/")
+        for where, path in (shared or {}).items():
+            inside = root / where.lstrip("/")
             inside.mkdir(parents=True, exist_ok=True)
-            mount("--rbind", path, at=inside)
+            mount("--bind", path, at=inside)
         yield root
 
 

@@ -22,6 +22,7 @@ import yaml
 from guests import DebianGuest
 from roots import by_chroot, overlay
 from vscaf.lab import PrivateLibvirt
+from vscaf.lab.private_libvirt import BINDS
 from vscaf.lab.processes import end_child, sigterm_exits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +53,6 @@ class Site:
             "vscaf_domain_power_cycle_timeout_s": 1200,
             "vscaf_host_service": "none",
             "vscaf_host_pool": "0-1",
-            "vscaf_host_settings": {"uri": self.lab.uri},
         }
         return {
             "vscaf_hosts": {"hosts": {"here": here}},
@@ -78,7 +78,9 @@ def a_site(directory: Path, names: Mapping[str, str] = GUESTS) -> Iterator[Site]
     """The host and guests that run. `names`: the Debian of each guest."""
     with ExitStack() as stack:
         lab = stack.enter_context(PrivateLibvirt(logs=directory / "logs", cache=BUILD / "lab" / "cache"))
-        site = Site(lab, stack.enter_context(overlay(Path("/"), directory / "host", lab.directory)))
+        # The host has the lab's libvirtd as its own, with the sockets of the guests' channels.
+        libvirt = {BINDS[name]: lab.directory / name for name in ("run", "lib")}
+        site = Site(lab, stack.enter_context(overlay(Path("/"), directory / "host", libvirt)))
         stack.callback(lambda: site.daemon and end_child(site.daemon, PATIENCE_S))
         for name, suite in names.items():
             guest = stack.enter_context(DebianGuest(lab, name, IMAGES, suite, PROBE))
