@@ -15,11 +15,16 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTION = ROOT / "ansible"
 BIN = Path(sys.executable).parent
 TIMEOUT_S = 240  # hangs
+
+# A busy machine may be slow.
+settings.register_profile("vscaf", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("vscaf")
 
 
 @dataclass(frozen=True)

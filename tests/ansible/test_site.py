@@ -80,12 +80,15 @@ def test_from_nothing_to_two_guests_that_share_and_back(play: Play, site: Site, 
     run("site.yml")
     site.start_daemon()
     until((site.host / "run/vscaf/control.sock").exists, "the daemon answers")
-    wait(site, lambda all_: {one["agent"] for one in all_.values()} == {"connected"} and set(all_) == set(site.guests))
+    wait(
+        site,
+        lambda all_: {one.get("agent") for one in all_.values()} == {"connected"} and set(all_) == set(site.guests),
+    )
 
     for guest in site.guests.values():
         guest.output(f"cat > program.c <<'END'\n{PROGRAM}\nEND\ngcc -O2 -fopenmp -o program program.c")
         guest.output("nohup vscaf-run ./program > program.log 2>&1 < /dev/null &")
-    wait(site, lambda all_: all(one["state"] == "cooperating" and one["allocation"] == 1 for one in all_.values()))
+    wait(site, lambda all_: all(one["state"] == "cooperating" and one.get("allocation") == 1 for one in all_.values()))
     partitions = {one["partition"] for one in domains(site).values()}
     assert partitions == {"0", "1"}
 
