@@ -123,13 +123,13 @@ check-ansible-roots: ansible-venv ## try roles in minimal Debian 12 and 13 (root
 	    unshare --mount --propagation private \
 	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_roots.py $(ARGS)
 
-check-ansible-site: image ansible-venv ## play site.yml and uninstall.yml with two Debian guests (root; needs debootstrap, its mirror and PyPI; not in check)
+check-ansible-site: image ansible-venv ## play the playbooks with two Debian guests (root; as above; not in check)
 	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
-	@$(STAGE) 'site.yml with two guests' $(ROOT) env $(ENV) VSCAF_ANSIBLE_SITE=yes unshare --mount --propagation private \
+	@$(STAGE) 'playbooks with two guests' $(ROOT) env $(ENV) VSCAF_ANSIBLE_SITE=yes unshare --mount --propagation private \
 	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_site.py tests/ansible/test_test_host.py $(ARGS)
 
-check-molecule: image ansible-venv ## the same as a scenario of molecule, without comparisons (as above)
-	@$(STAGE) 'molecule' $(ROOT) env $(ENV) unshare --mount --propagation private tests/ansible/molecule $(BUILD)/ansible-venv
+check-molecule: image ansible-venv ## the same as a scenario of molecule, without comparisons (root; as above; not in check)
+	@$(STAGE) molecule $(ROOT) env $(ENV) unshare --mount --propagation private tests/ansible/molecule $(BUILD)/ansible-venv
 
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'
