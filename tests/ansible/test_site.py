@@ -87,7 +87,7 @@ def test_from_nothing_to_two_guests_that_share_and_back(play: Play, site: Site, 
 
     for guest in site.guests.values():
         guest.output(f"cat > program.c <<'END'\n{PROGRAM}\nEND\ngcc -O2 -fopenmp -o program program.c")
-        guest.output("nohup vscaf-run ./program > program.log 2>&1 < /dev/null &")
+        guest.output("nohup vscaf-run ./program > program.log 2>&1 < /dev/null & echo $! > program.pid")
     wait(site, lambda all_: all(one["state"] == "cooperating" and one.get("allocation") == 1 for one in all_.values()))
     partitions = {one["partition"] for one in domains(site).values()}
     assert partitions == {"0", "1"}
@@ -96,7 +96,7 @@ def test_from_nothing_to_two_guests_that_share_and_back(play: Play, site: Site, 
     assert run("site.yml", "--check").changed == ()
 
     for guest in site.guests.values():
-        guest.output("pkill -x program; rm program*")
+        guest.output("kill $(cat program.pid); rm program*")
     installed = everything(site)
     assert run("uninstall.yml", "--check").changed
     assert different(installed, everything(site)) == {}, "check mode has changed something"
