@@ -29,7 +29,8 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
-    packages check-packages check-cockpit check-ansible check-ansible-roots ansible-venv docs chaos check demo demo-standalone \
+    packages check-packages check-cockpit check-ansible check-ansible-roots \
+    check-ansible-site check-molecule ansible-venv docs chaos check demo demo-standalone \
     bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
     screenshots clean
 
@@ -123,6 +124,14 @@ check-ansible-roots: ansible-venv ## try roles in minimal Debian 12 and 13 (root
 	    unshare --mount --propagation private \
 	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_roots.py $(ARGS)
 
+check-ansible-site: image ansible-venv ## play the playbooks with two Debian guests (root; as above; not in check)
+	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
+	@$(STAGE) 'playbooks with two guests' $(ROOT) env $(ENV) VSCAF_ANSIBLE_SITE=yes unshare --mount --propagation private \
+	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_site.py tests/ansible/test_test_host.py $(ARGS)
+
+check-molecule: image ansible-venv ## the same as a scenario of molecule, without comparisons (root; as above; not in check)
+	@$(STAGE) molecule $(ROOT) env $(ENV) unshare --mount --propagation private tests/ansible/molecule $(BUILD)/ansible-venv
+
 check: lint test-c test-unit test-guest ## run all checks
 	@$(SAY) 'make check: all passed'
 
@@ -139,6 +148,8 @@ soak: image ## run all that takes hours (root); if it was interrupted, it goes o
 	@$(SOAK) 'Cockpit page' make check-cockpit
 	@$(SOAK) 'Ansible collection' make check-ansible
 	@$(SOAK) 'Ansible roles in minimal systems' make check-ansible-roots
+	@$(SOAK) 'Ansible playbooks with guests' make check-ansible-site
+	@$(SOAK) molecule make check-molecule
 	@$(SOAK) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
 	@$(SAY) "make soak: all passed on $$(git describe --always --dirty)"
 

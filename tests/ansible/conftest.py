@@ -15,16 +15,21 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTION = ROOT / "ansible"
 BIN = Path(sys.executable).parent
 TIMEOUT_S = 240  # hangs
 
+# A busy machine may be slow.
+settings.register_profile("vscaf", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("vscaf")
+
 
 @dataclass(frozen=True)
 class Played:
-    """What a playbook did. changed: names of the tasks that changed something. counts: the recap of its only host."""
+    """What a playbook did. changed: names of the tasks that changed something. counts: the recap of its last host."""
 
     status: int
     output: str
@@ -70,6 +75,7 @@ def play(collections: Path, tmp_path: Path) -> Callable[..., Played]:
         *options: str,
         variables: Mapping[str, Any] | None = None,
         inventory: Mapping[str, Any] | Path | None = None,
+        hang_s: float = TIMEOUT_S,
     ) -> Played:
         if isinstance(what, str):
             playbook = collections / "ansible_collections/vscaf/vscaf/playbooks" / what
@@ -101,7 +107,7 @@ def play(collections: Path, tmp_path: Path) -> Callable[..., Played]:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=hang_s,
             check=False,
         )
         return played(done.returncode, done.stdout + done.stderr)

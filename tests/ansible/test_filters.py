@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.cpulist import format_cpu_list, parse_cpu_list
 
@@ -60,7 +60,6 @@ def test_a_pool_is_a_cpu_list_as_the_daemon_reads_it(filters: dict[str, Callable
     assert parse_cpu_list(filters["pool_cpus"]("all but 0", lscpu)) == cpus
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(TEXT, VALUES, max_size=4))
 def test_toml_says_the_same(filters: dict[str, Callable[..., str]], values: dict[str, Any]) -> None:
     assert tomllib.loads(filters["to_toml"](values)) == values

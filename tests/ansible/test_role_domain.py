@@ -88,6 +88,19 @@ def test_uninstall_of_what_was_never_prepared(play: Play, given: dict[str, Any])
         assert done.status == 0 and done.changed == (), done.output
 
 
+def test_check_mode_before_vscaf_is_there(play: Play, given: dict[str, Any]) -> None:
+    """As with `site.yml --check` on a new host, where check mode has installed nothing."""
+    given |= {"vscaf_domain_command": "/nowhere/vscaf"}
+    done = play(role(), "--check", variables=given)
+    assert done.status == 0 and done.changed == () and "is not there yet" in done.output, done.output
+    assert play(role(), variables=given).status != 0
+
+
+def test_uninstall_after_that_of_the_host(play: Play, given: dict[str, Any]) -> None:
+    done = play(role("uninstall"), variables={**given, "vscaf_domain_command": "/nowhere/vscaf"})
+    assert done.status == 0 and done.changed == () and "left as they are" in done.output, done.output
+
+
 def test_rules_alone(play: Play, given: dict[str, Any]) -> None:
     done = play(role(), variables={**given, "vscaf_domain_prepare": False})
     assert done.status == 0 and done.changed == CHANGED[1:], done.output

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Played
+from installed import different, state
+from roots import by_chroot, debian, overlay
 
 pytestmark = pytest.mark.skipif(
     "VSCAF_ANSIBLE_ROOTS" not in os.environ, reason="only make check-ansible-roots sets VSCAF_ANSIBLE_ROOTS"
 )
 SUITES = os.environ.get("VSCAF_ANSIBLE_SUITES", "bookworm trixie").split()
-MIRROR = os.environ.get("VSCAF_MIRROR", "http://deb.debian.org/debian")
 Play = Callable[..., Played]
 
 
@@ -28,59 +29,11 @@ def role(name: str, tasks_from: str = "main") -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def system(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A minimal Debian in build/ansible-roots, with the Python that Ansible needs. It is kept for the next run."""
-    path = Path(os.environ["VSCAF_ANSIBLE_ROOTS"]) / request.param
-    if not (path / "usr/bin/python3").exists():
-        path.mkdir(parents=True, exist_ok=True)
-        packages = "--include=python3,python3-apt,ca-certificates"
-        subprocess.run(
-            ["debootstrap", "--variant=minbase", packages, request.param, path, MIRROR],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-    for source in ("/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"):
-        (path / source[1:]).write_bytes(Path(source).read_bytes())
-    for kind, where in (("proc", "proc"), ("sysfs", "sys")):
-        if not any((path / where).iterdir()):
-            subprocess.run(["mount", "-t", kind, kind, path / where], check=True)
-    if not (path / "dev/zero").exists():
-        subprocess.run(["mount", "--rbind", "/dev", path / "dev"], check=True)
-    yield path
-
-
-def state(system: Path) -> Mapping[str, bytes]:
-    """What an uninstall must leave as it was: the packages, all of /etc, and the files in /usr/local and /opt."""
-    packages = subprocess.run(
-        ["chroot", system, "dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Package} ${Version}\n"],
-        capture_output=True,
-        check=True,
-    ).stdout
-    etc = {str(path): path.read_bytes() for path in (system / "etc").rglob("*") if path.is_file()}
-    # Caches that dpkg's triggers write, in another order each time.
-    etc = {path: text for path, text in etc.items() if not path.endswith(("ld.so.cache", ".pyc", "mailcap"))}
-    others = [path for top in ("usr/local", "opt") for path in (system / top).rglob("*") if not path.is_dir()]
-    return {"packages": packages, **etc, "others": "\n".join(sorted(map(str, others))).encode()}
-
-
-def different(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, tuple[object, object]]:
-    keys = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-    return {key: (before.get(key, b"")[-2000:], after.get(key, b"")[-2000:]) for key in keys}
-
-
-def there(system: Path) -> dict[str, Any]:
-    return {
-        "all": {
-            "hosts": {
-                "there": {
-                    "ansible_connection": "root",
-                    "ansible_host": str(system),
-                    "ansible_python_interpreter": "/usr/bin/python3",
-                    "ansible_remote_tmp": "/tmp/ansible",
-                }
-            }
-        }
-    }
+def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A minimal Debian, with the Python that Ansible needs."""
+    lower = debian(Path(os.environ["VSCAF_ANSIBLE_ROOTS"]), request.param)
+    with overlay(lower, tmp_path_factory.mktemp(request.param)) as root:
+        yield root
 
 
 def inside(system: Path, *command: str) -> str:
@@ -98,7 +51,7 @@ def test_install_again_and_uninstall(play: Play, system: Path, archive: Path, na
     }
 
     def run(tasks: Any, *options: str) -> Played:
-        done = play(tasks, *options, variables=given, inventory=there(system))
+        done = play(tasks, *options, variables=given, inventory={"all": {"hosts": {"there": by_chroot(system)}}})
         assert done.status == 0, done.output
         return done
 

@@ -20,13 +20,17 @@ options:
 """
 
 
+# Of that system. The controller's may begin with the environment in which Ansible runs.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
 class Connection(Local):
     """As the connection "local", with another root directory."""
 
     transport = "root"
 
     def exec_command(self, cmd, in_data=None, sudoable=True):
-        command = shlex.join(["chroot", self.get_option("directory"), "/bin/sh", "-c", cmd])
+        command = shlex.join(["chroot", self.get_option("directory"), "env", f"PATH={PATH}", "/bin/sh", "-c", cmd])
         return super().exec_command(command, in_data, sudoable)
 
     def put_file(self, in_path, out_path):

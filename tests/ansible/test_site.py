@@ -1,0 +1,106 @@
+"""The playbooks site and uninstall with two guests: from machines without vscaf to guests that share CPUs, and back.
+
+For `make check-ansible-site`. Needs root, debootstrap, Debian's mirror and PyPI. The Makefile starts it in a mount
+namespace of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Played
+from installed import SCRIPT, different, state
+from site_lab import Site, a_site
+from vscaf.lab.polling import until
+
+HANG_S = 3600.0
+pytestmark = [
+    pytest.mark.skipif("VSCAF_ANSIBLE_SITE" not in os.environ, reason="only make check-ansible-site sets it"),
+    pytest.mark.timeout(3 * HANG_S),
+]
+# A parallel program that lasts until it is killed.
+PROGRAM = """
+int main(void) {
+    static int numbers[1 << 16];
+    for (;;)
+        #pragma omp parallel for
+        for (int i = 0; i < 1 << 16; i++)
+            numbers[i] = numbers[i] * 1664525 + 1013904223;
+}
+"""
+Play = Callable[..., Played]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with a_site(tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+def everything(site: Site) -> Mapping[str, bytes]:
+    """What uninstall must leave as it was, of the host, the guests and their domains."""
+    found = dict(state(site.host))
+    for name, guest in site.guests.items():
+        found |= {f"{name}: {line}": b"" for line in guest.output(f"sudo sh -c {shlex.quote(SCRIPT)}").splitlines()}
+        found[f"{name}: dumpxml --inactive"] = guest.inactive_xml.encode()
+    return found
+
+
+def domains(site: Site) -> dict[str, dict[str, Any]]:
+    """The domains in `vscaf status --json`, by name."""
+    return {domain["name"]: domain for domain in json.loads(site.run("vscaf", "status", "--json"))["domains"]}
+
+
+def wait(site: Site, condition: Callable[[dict[str, dict[str, Any]]], bool]) -> None:
+    """Waits until the condition is true for `domains`."""
+    log = site.lab.logs / "vscaf.log"
+    until(lambda: condition(domains(site)), lambda: f"{domains(site)}\n{log.read_text()[-3000:]}", HANG_S, poll_s=2)
+
+
+def test_from_nothing_to_two_guests_that_share_and_back(play: Play, site: Site, archive: Path, tmp_path: Path) -> None:
+    shutil.copy(archive, tmp_path)  # beside the inventory
+
+    def run(playbook: str, *options: str) -> Played:
+        done = play(playbook, *options, inventory=site.inventory, hang_s=HANG_S)
+        print(done.output)
+        assert done.status == 0, done.output
+        return done
+
+    before = everything(site)
+    assert run("site.yml", "--check", "--diff").changed
+    assert different(before, everything(site)) == {}, "check mode has changed something"
+
+    run("site.yml")
+    site.start_daemon()
+    until((site.host / "run/vscaf/control.sock").exists, "the daemon answers")
+    wait(
+        site,
+        lambda all_: {one.get("agent") for one in all_.values()} == {"connected"} and set(all_) == set(site.guests),
+    )
+
+    for guest in site.guests.values():
+        guest.output(f"cat > program.c <<'END'\n{PROGRAM}\nEND\ngcc -O2 -fopenmp -o program program.c")
+        guest.output("nohup vscaf-run ./program > program.log 2>&1 < /dev/null & echo $! > program.pid")
+    wait(site, lambda all_: all(one["state"] == "cooperating" and one.get("allocation") == 1 for one in all_.values()))
+    partitions = {one["partition"] for one in domains(site).values()}
+    assert partitions == {"0", "1"}
+
+    assert run("site.yml").changed == ()
+    assert run("site.yml", "--check").changed == ()
+
+    for guest in site.guests.values():
+        guest.output("kill $(cat program.pid); rm program*")
+    installed = everything(site)
+    assert run("uninstall.yml", "--check").changed
+    assert different(installed, everything(site)) == {}, "check mode has changed something"
+    run("uninstall.yml")
+    assert site.daemon is not None and site.daemon.wait(60) == 0
+    assert different(before, everything(site)) == {}
+    assert run("uninstall.yml").changed == ()
