@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import npb_tree
@@ -18,7 +19,8 @@ def test_a_build_ends_with_the_bench(tmp_path: Path, number: signal.Signals) -> 
     source = npb_tree.npb_tree(tmp_path, "3.4", {"CG": HANGING_MAKEFILE})
     arguments = ["bench", "pairs", "--no-vm", "--npb-source", str(source)]
     bench = subprocess.Popen(
-        [sys.executable, "-m", "vscaf", *arguments],
+        # nohup, and shells for background jobs, make their commands ignore signals.
+        ["env", "--default-signal", sys.executable, "-m", "vscaf", *arguments],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
@@ -35,5 +37,6 @@ def test_a_build_ends_with_the_bench(tmp_path: Path, number: signal.Signals) -> 
     finally:
         if bench.poll() is None:
             for pid in reversed(tree(bench.pid)):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it ended with the one before
+                    os.kill(pid, signal.SIGKILL)
             bench.wait()
