@@ -6,16 +6,21 @@
 import asyncio
 import os
 import random
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pools import domain, pool
 from recordings import MemoryRecorder, lines_of, recorded
-from vscaf.config import PolicyConfig
+from vscaf.config import Config, PolicyConfig
 from vscaf.core.decide.decision import DecideMemory
 from vscaf.core.decide.explore import ExploreMemory
-from vscaf.daemon.decider import MOST_FITS
+from vscaf.daemon.decider import MOST_FITS, Decider
+from vscaf.daemon.decision_log import DecisionLog
 from vscaf.errors import UsageError
+from vscaf.events import EventLog
 from vscaf.record.lines import Decided, Encoder, Line, Result, State
 from vscaf.replay.again import PolicyOf, as_recorded, by_policy, first_difference
 from vscaf.replay.comparison import figures
@@ -24,6 +29,7 @@ from vscaf.simulate.engine.run import WatchedDaemon, simulate
 from vscaf.simulate.scenarios.curves import Amdahl, Log, Perfect
 from vscaf.simulate.scenarios.scenario import Guest, Host, Noise, Phase, Scenario
 from vscaf_policies import PoolState, load_policy
+from vscaf_policies.equipartition import equipartition
 
 EXPLORE = int(os.environ.get("VSCAF_EXPLORE", "0"))
 SEED = random.randrange(10**6) if EXPLORE else 1
@@ -131,6 +137,44 @@ def test_the_first_difference_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert number == 10 and difference is not None
     assert (difference.number, difference.time, difference.what) == (10, one.time, "allocations")
     assert (difference.recorded, difference.now) == (other, one.result.allocations)
+
+
+def exploring(pool: PoolState, options: Mapping[str, Any]) -> Mapping[str, int]:
+    return equipartition(pool, options)
+
+
+exploring.explores = True  # type: ignore[attr-defined]
+
+
+def test_exploring_searches_again_at_the_beginning_of_a_file(tmp_path: Path) -> None:
+    """What exploring knows to be useless is not in a file, so daemon and replay both forget it there.
+
+    Here moving CPUs takes long at first, so no variation pays. As soon as it is fast, one does, but nothing else has
+    changed. So the next search begins with the next file, and not earlier.
+    """
+
+    def recorded_lines(new_file: bool) -> list[Line]:
+        log = DecisionLog(Config(pool="0-35", state_directory=str(tmp_path)), EventLog())
+        log.recorder = recorder = MemoryRecorder(log.recorder)
+        recorder.start()
+        decider, memory = Decider(0.01), DecideMemory()
+        # Known by C alone: points are other objects in each file, and so would be other knowledge.
+        unsure = [domain(name, allocation=18, scaf_weight=weight) for name, weight in (("a", 4.0), ("b", 3.0))]
+        for second in range(6):
+            decider.transition_s = 100.0 if second < 3 else 0.1
+            if second == 4 and new_file:
+                recorder.files.full = True
+            state = pool(36, *unsure, time_s=100.0 + second)
+            chosen = PolicyConfig(name="equipartition")
+            memory = log.decide(decider, state, exploring, chosen, memory).memory
+        return lines_of(recorder.texts)
+
+    for new_file in (False, True):
+        lines = recorded_lines(new_file)
+        decided = [one for one in lines if isinstance(one, Decided)]
+        explored = [any("exploring" in why for why in one.result.reasons.values()) for one in decided]
+        assert explored == [False, False, False, False, new_file, False]
+        assert first_difference(lines, PolicyOf(lambda name: exploring)) == (6, None)
 
 
 def test_another_policy_goes_on_from_its_own_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
