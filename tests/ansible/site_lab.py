@@ -23,7 +23,7 @@ from guests import DebianGuest
 from roots import by_chroot, overlay
 from vscaf.lab import PrivateLibvirt
 from vscaf.lab.private_libvirt import BINDS
-from vscaf.lab.processes import end_child, sigterm_exits
+from vscaf.lab.processes import end_child, signals_exit
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -97,7 +97,7 @@ def main() -> None:
     pid, inventory = directory / "pid", directory / "inventory.yml"
     pid.write_text(f"{os.getpid()}\n", encoding="utf-8")
     try:
-        with sigterm_exits(), tempfile.TemporaryDirectory(dir=directory) as scratch, a_site(Path(scratch)) as site:
+        with signals_exit(), tempfile.TemporaryDirectory(dir=directory) as scratch, a_site(Path(scratch)) as site:
             whole = directory / ".inventory"
             whole.write_text(json.dumps(site.inventory), encoding="utf-8")
             whole.rename(inventory)
