@@ -10,8 +10,6 @@ import click
 
 from vscaf.bench.options import RunOptions, image_option, run_options
 from vscaf.bench.workloads.options import Sources, names, workload_options
-from vscaf.errors import UsageError, VscafError
-from vscaf.terminal import one_line
 
 WITH_STATIC = "unmanaged,static,max-speedup-fitted"
 WITHOUT_STATIC = "unmanaged,max-speedup-fitted"
@@ -201,15 +199,12 @@ def _together(
 
 
 def _exit_with(run: Callable[[], int], output: Path | None) -> None:
-    """Ends the command with the status that *run* returns, or after an error with 2 or 1.
+    """Ends the command with the status that *run* returns.
 
     output: the directory with samples from which the same command goes on; None: it has none.
     """
     try:
         sys.exit(run())
-    except VscafError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         goes_on = (
             f": the same command, without --restart, goes on from {output}/samples.jsonl" if output is not None else ""

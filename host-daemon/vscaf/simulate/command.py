@@ -5,9 +5,8 @@ from pathlib import Path
 
 import click
 
-from vscaf.errors import UsageError, VscafError
+from vscaf.errors import UsageError
 from vscaf.simulate.policies import DEFAULT_POLICIES
-from vscaf.terminal import one_line
 
 
 @click.command(short_help="Try policies on simulated guests.")
@@ -80,9 +79,6 @@ def simulate(
             pictures=pictures,
         )
         sys.exit(session.run(arguments))
-    except VscafError as error:
-        click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         click.echo("vscaf: interrupted: no results were written", err=True)
         sys.exit(130)

@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 from click.testing import CliRunner
-from vscaf.bench import command
 from vscaf.bench.places import choice
 from vscaf.bench.places.place import PlaceError
 from vscaf.bench.workloads.gather import gather
 from vscaf.bench.workloads.options import Sources
+from vscaf.cli.main import main
 from vscaf.errors import UsageError
 
 
@@ -72,7 +72,7 @@ def no_guests(monkeypatch):
 
 def invoke(tmp_path, *arguments):
     """Exit status and output of `vscaf bench pairs`."""
-    done = CliRunner().invoke(command.bench, ["pairs", "--output", str(tmp_path / "out"), *arguments])
+    done = CliRunner().invoke(main, ["bench", "pairs", "--output", str(tmp_path / "out"), *arguments])
     return done.exit_code, done.output
 
 
