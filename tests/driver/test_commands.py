@@ -350,6 +350,5 @@ def test_what_metadata_say_counts_above_the_configuration_and_its_managed_above_
         tmp_path, text, lambda xml: tagged(xml).replace("<name>b</name>", METADATA.replace(">a<", ">b<"))
     ) as site:
         until(lambda: site.states().get("b") == "contained")
-        a, b = site.status()["domains"]
+        (b,) = site.status()["domains"]  # of a, which runs, it cannot say "not running"
         assert b["rules"] == {"minimum": 1, "maximum": 2, "weight": 3.0, "priority": 5, "rest": "keep"}
-        assert (a["name"], a["partition"]) == ("a", None)

@@ -16,7 +16,8 @@ from vscaf.values import LEFT_ALONE, State
 
 
 def status(daemon: Daemon) -> dict[str, Any]:
-    """The Status of *daemon*: of each domain of its configuration, and of each other domain that it knows."""
+    """The Status of *daemon*: of each domain that its configuration manages, and of each other that it knows."""
+    listed = {name for name, rules in daemon.config.domains.items() if rules.managed}
     running = {domain.name: domain for domain in daemon.managed.values()}
     prediction = daemon.decider.prediction({name: len(domain.held) for name, domain in running.items()})
     shown = Status(
@@ -41,7 +42,7 @@ def status(daemon: Daemon) -> dict[str, Any]:
             domain_status(running[name], prediction.speedups.get(name))
             if name in running
             else DomainStatus(name=name, state=State.NOT_RUNNING)
-            for name in sorted({*daemon.config.domains, *running})
+            for name in sorted({*listed, *running})
         ],
     )
     builtins: dict[str, Any] = msgspec.to_builtins(shown)
