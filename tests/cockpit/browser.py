@@ -6,6 +6,7 @@ import asyncio
 import base64
 import itertools
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -141,7 +142,7 @@ async def page(program: str) -> AsyncIterator[Page]:
         process = await asyncio.create_subprocess_exec(
             program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
             "--disable-extensions", "--disable-dev-shm-usage", "--remote-debugging-port=0",
-            f"--user-data-dir={directory}", "about:blank",
+            f"--user-data-dir={directory}", "about:blank", env=os.environ | {"TMPDIR": directory},
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:

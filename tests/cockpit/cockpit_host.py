@@ -67,6 +67,9 @@ async def cockpit(
         "XDG_CONFIG_DIRS": f"{directory / 'config'}:/etc/xdg",
         "XDG_RUNTIME_DIR": str(directory),
         "HOME": str(directory),
+        "TMPDIR": str(directory),
+        # The bridge would start a bus, whose socket stays in /tmp. The page uses none.
+        "DBUS_SESSION_BUS_ADDRESS": f"unix:path={directory / 'no-bus'}",
         "PATH": f"{told.parent}:{os.environ['PATH']}",
     }
     as_user = pwd.getpwnam(user) if user else None
