@@ -67,10 +67,10 @@ async def cockpit(
         "XDG_CONFIG_DIRS": f"{directory / 'config'}:/etc/xdg",
         "XDG_RUNTIME_DIR": str(directory),
         "HOME": str(directory),
-        "TMPDIR": str(directory),
-        # The bridge would start a bus, whose socket stays in /tmp. The page uses none.
-        "DBUS_SESSION_BUS_ADDRESS": f"unix:path={directory / 'no-bus'}",
         "PATH": f"{told.parent}:{os.environ['PATH']}",
+        # Without these the bridge starts a bus and an SSH agent, which outlive it. The page uses neither.
+        "DBUS_SESSION_BUS_ADDRESS": f"unix:path={directory / 'no-bus'}",
+        "SSH_AUTH_SOCK": str(directory / "no-agent"),
     }
     as_user = pwd.getpwnam(user) if user else None
     with (directory / "cockpit.log").open("wb") as log:
