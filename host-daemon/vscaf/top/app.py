@@ -89,14 +89,24 @@ class TopApp(App[None]):
         while True:
             if not self.paused:
                 try:
-                    self.state, self._problem = await feed.state(self._path), ""
-                    self._state_at = f"{datetime.now(UTC):%H:%M:%S}"
+                    answer: State | VscafError = await feed.state(self._path)
                 except VscafError as error:
-                    self._problem = one_line(error)
-                self._draw()
+                    answer = error
+                self._take(answer)
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._interval_s)
+
+    def _take(self, answer: State | VscafError) -> None:
+        """Shows what the daemon answered, unless the view was paused meanwhile."""
+        if self.paused:
+            return
+        if isinstance(answer, VscafError):
+            self._problem = one_line(answer)
+        else:
+            self.state, self._problem = answer, ""
+            self._state_at = f"{datetime.now(UTC):%H:%M:%S}"
+        self._draw()
 
     async def _listen(self) -> None:
         async for event in feed.events(self._path):
