@@ -53,6 +53,24 @@ def test_a_guest_boots_computes_and_leaves_no_trace(tmp_path: Path) -> None:
     wait_until_gone(lab.directory, pids, "lab-whole")
 
 
+def test_a_guest_that_does_not_answer_shows_where_it_is(shared_lab: PrivateLibvirt) -> None:
+    guest = Guest(shared_lab, "lab-late", IMAGE, vcpus=2)
+    try:
+        guest.launch()
+        with pytest.raises(TimeoutError) as error:
+            guest.wait_ready(0.001)  # no guest boots in a millisecond
+        text = str(error.value)
+        assert text.count("CPU#0") == text.count("CPU#1") == 2 and text.count("IP=") == 4, text
+        guest.wait_ready()
+        booted = guest.console_log.read_text(errors="replace")
+        assert "Linux version" in booted and "vscaf guest ready" in booted
+        guest.run("echo '<4>a warning of the kernel' > /dev/kmsg; echo '<3>an error' > /dev/kmsg")
+        until(lambda: "an error" in guest.console_log.read_text(errors="replace"))
+        assert "a warning of the kernel" not in guest.console_log.read_text(errors="replace")
+    finally:
+        guest.stop()
+
+
 def test_commands_run_side_by_side_and_are_told_apart(pair: Pair) -> None:
     guest, _ = pair
     guest.run("rm -f /tmp/go")

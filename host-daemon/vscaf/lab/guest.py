@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import TracebackType
 from xml.sax.saxutils import escape, quoteattr
 
 import libvirt
+import libvirt_qemu
 
 from vscaf.lab import accelerator, processes
 from vscaf.lab.errors import LabError
@@ -92,7 +94,9 @@ class Guest:
         kvm = self.domain_type == "kvm"
         # Under TCG the kernel would not trust the TSC and would read a device, which takes 10 us and a global lock.
         emulated = "" if kvm else "tsc=reliable no_timer_check "
-        arguments = f"console=ttyS0 quiet panic=-1 {emulated}{self.kernel_arguments}".strip()
+        # The kernel prints its boot on the console, so that a guest that does not answer shows how far it came. /init
+        # ends that: what the kernel prints later would take time from the guest's programs.
+        arguments = f"console=ttyS0 loglevel=7 panic=-1 {emulated}{self.kernel_arguments}".strip()
         cpuset = f" cpuset={quoteattr(self.cpuset)}" if self.cpuset else ""
         vcpu_elements = ""
         if kvm if self._unpluggable is None else self._unpluggable:
@@ -182,13 +186,32 @@ class Guest:
         self._runner = Runner(self._lab_socket, self.name)
 
     def wait_ready(self, deadline_s: float = BOOT_DEADLINE_S) -> None:
-        """Waits until the guest runs commands. At the deadline, raises TimeoutError with its last console lines."""
+        """Waits until the guest runs commands. At the deadline, raises TimeoutError with its vCPUs' state and its last
+        console lines."""
         try:
             self.runner.clock(deadline_s)
         except TimeoutError as error:
             console_text = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
-            raise TimeoutError(f"{error}; it last printed: {console_text}") from None
+            raise TimeoutError(f"{error}; {self._vcpu_state()}; it last printed: {console_text}") from None
         self.boot_s = time.monotonic() - self._started_s
+
+    def _vcpu_state(self) -> str:
+        """The vCPUs' CPU time within a second, and their instruction pointers and flags before and after it."""
+        texts = []
+        try:
+            for wait_s in (1.0, 0.0):
+                times_ns = {
+                    vcpu: Path(f"/proc/{self.qemu_pid}/task/{thread}/schedstat").read_text().split()[0]
+                    for vcpu, thread in self.vcpu_threads.items()
+                }
+                human = libvirt_qemu.VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP
+                registers = libvirt_qemu.qemuMonitorCommand(self.domain, "info registers -a", human)
+                words = re.findall(r"(?:CPU#|[ER]IP=|HLT=|[ER]FL=)[0-9a-f]+", registers)
+                texts.append(f"{self.domain.state()}, run for {times_ns} ns, {' '.join(words)}")
+                time.sleep(wait_s)
+        except (OSError, LabError, libvirt.libvirtError) as error:
+            texts.append(f"the state of its vCPUs is unknown: {error}")
+        return ", then ".join(texts)
 
     def __enter__(self) -> Guest:
         try:
