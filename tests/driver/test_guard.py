@@ -77,7 +77,7 @@ def suspended(directory: Path) -> bool:
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

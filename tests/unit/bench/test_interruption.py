@@ -14,6 +14,14 @@ from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.processes import start_time, tree
 
 
+def command_line(pid: int) -> bytes:
+    """Its words; none if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_build_ends_with_the_bench(tmp_path: Path, number: signal.Signals) -> None:
     source = npb_tree.npb_tree(tmp_path, "3.4", {"CG": HANGING_MAKEFILE})
@@ -26,7 +34,7 @@ def test_a_build_ends_with_the_bench(tmp_path: Path, number: signal.Signals) -> 
     )
 
     def sleeping() -> list[int]:
-        return [pid for pid in tree(bench.pid) if b"sleep\x00100000" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [pid for pid in tree(bench.pid) if b"sleep\x00100000" in command_line(pid)]
 
     try:
         until(sleeping, "make runs")
