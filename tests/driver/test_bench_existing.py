@@ -14,7 +14,7 @@ import libvirt
 import msgspec
 import pytest
 from vscaf.bench.executions import Member, execute
-from vscaf.bench.places.domains import DomainsPlace, switch_lines
+from vscaf.bench.places.domains import DomainsPlace, Managed, switch_lines
 from vscaf.bench.places.existing import (
     FoundFile,
     Site,
@@ -408,6 +408,20 @@ def test_under_a_policy_a_daemon_of_its_own_runs(bench: Bench) -> None:
         assert start_time(pid) is None
         assert list((bench.output / "logs").glob("vscaf-equipartition-1.log"))
     assert bench.as_found()
+
+
+def test_programs_start_when_the_daemon_has_carried_out_its_first_decision(bench: Bench) -> None:
+    for guest in bench.guests.values():
+        with_an_agent(guest)
+    with bench.place(("equipartition",)) as place, place.arrange("equipartition", (1, 1)) as arranged:
+        assert isinstance(arranged, Managed)
+        status = arranged.daemon.status()
+    assert status["managing"] is True and status["transitions"] == 1
+    # The driver's domains look busy and have no agent. So each has a partition, and its vCPUs float there.
+    assert {one["name"]: (one["state"], one["allocation"]) for one in status["domains"]} == {
+        "a": ("contained", 1),
+        "b": ("contained", 1),
+    }
 
 
 def as_a_service(guest: ShellGuest) -> None:

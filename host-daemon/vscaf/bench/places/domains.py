@@ -20,12 +20,17 @@ from vscaf.hypervisor.libvirt.calls import Call
 from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
 from vscaf.hypervisor.libvirt.pinning import set_pins
 from vscaf.lab.daemon import DaemonProcess, Site
+from vscaf.lab.polling import until
 from vscaf.policy.loading import loaded_policy
+from vscaf.values import State
 
 SETTING_DEADLINE_S = 120.0
 AGENTS_DEADLINE_S = 120.0
+DECISION_DEADLINE_S = 120.0
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 QUOTA = ("vcpu_period", "vcpu_quota")
+SETTLED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING, State.QUEUED, State.SUSPENDED})
+"""States in which a domain has the partition that was decided for it."""
 
 
 class Member(Protocol):
@@ -135,6 +140,7 @@ class DomainsPlace:
         )
         with daemon:
             wait_for_agents(daemon, self.members)
+            wait_for_decision(daemon, self.members)
             yield Managed(daemon)
             status = daemon.stop()  # after an error `with` does it, so that its status does not hide the error
             if status != 0:
@@ -184,6 +190,44 @@ def wait_for_agents(daemon: DaemonProcess, names: Sequence[str], deadline_s: flo
         raise PlaceError(
             f"the daemon is not connected to the guests' agents ({found}): start vscaf-agent there; see {daemon.log}"
         ) from None
+
+
+def wait_for_decision(daemon: DaemonProcess, names: Sequence[str], deadline_s: float = DECISION_DEADLINE_S) -> None:
+    """Waits until the daemon has made its first decision and has carried it out. In daily use it has run for days when
+    a program starts, so a bench does not measure its start. Raises PlaceError, which says what was not true."""
+    missing = ["the daemon does not answer"]
+
+    def decided() -> bool:
+        missing[:] = not_settled(daemon.status(), names)
+        return not missing
+
+    try:
+        until(decided, hang_s=deadline_s)
+    except TimeoutError:
+        raise PlaceError(
+            f"the daemon has not given the guests their first partitions within {deadline_s:g} s "
+            f"({'; '.join(missing)}): see {daemon.log}"
+        ) from None
+
+
+def not_settled(status: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """What is not true yet of a daemon that has given these domains their partitions. status: as `vscaf status --json`.
+
+    A policy that changes nothing has nothing to carry out.
+    """
+    if status["unknown"]:
+        return ["libvirt does not answer"]
+    if status["managing"] is None:
+        return ["it has not decided anything yet"]
+    domains = {one["name"]: one for one in status["domains"]}
+    missing = [f"{name}: the daemon does not know it" for name in names if name not in domains]
+    if status["managing"]:
+        missing += [
+            f"{name}: {domains[name]['state']}" + (f", {domains[name]['why']}" if domains[name]["why"] else "")
+            for name in names
+            if name in domains and domains[name]["state"] not in SETTLED
+        ]
+    return missing
 
 
 def check_policies(arrangements: Sequence[str]) -> None:
