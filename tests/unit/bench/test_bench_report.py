@@ -3,6 +3,7 @@
 import builtins
 import csv
 import io
+import re
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -132,9 +133,9 @@ def test_the_page_has_its_parts_in_order(page: Page) -> None:
 
 
 def test_every_pair_and_arrangement_has_its_row(page: Page) -> None:
-    table = page.tables["pairs"]
+    table = page.tables["together"]
     assert table[0] == [
-        "pair",
+        "programs",
         "arrangement",
         "program 1",
         "program 2",
@@ -165,7 +166,7 @@ def test_every_pair_and_arrangement_has_its_row(page: Page) -> None:
 
 
 def test_wrong_results_and_disturbed_runs_are_marked_and_not_compared(page: Page) -> None:
-    rows = {(row[0], row[1]): row for row in page.tables["pairs"]}
+    rows = {(row[0], row[1]): row for row in page.tables["together"]}
     assert rows["cg.W+cg.W", "max-speedup"][8].strip() == "FAILED"
     static = rows["lu.W+lu.W", "static 1+1"]
     assert static[4] == "2.00 disturbed|2.00 to 2.00" and static[5:7] == ["", ""] and static[9] == "3"
@@ -181,6 +182,21 @@ def test_the_table_of_all_pairs_together(page: Page) -> None:
         ["static", "max-speedup", "2"],
     ]
     assert table[2][3:] == ["4.00|4.00 to 4.00", "3 (100%)", "0 (0%)", "0 (0%)"]
+
+
+def test_three_programs_are_called_a_group(tmp_path: Path) -> None:
+    three = ("cg.W", "cg.W", "cg.W")
+    samples = [*alone(1, "cg.W", 1.0, 1.5)]
+    samples += [run(1, three, kind, speeds) for kind, speeds in (("unmanaged", (0.2,) * 3), ("fair", (0.3,) * 3))]
+    page = written(tmp_path, samples)
+    assert page.tables["together"][0][:2] == ["programs", "arrangement"]
+    assert page.tables["summary"][0][2] == "groups"
+    assert "Each group in each arrangement." in page.text and "All groups together" in page.text
+    assert "no program of a group can have more than one" in page.text
+    console = Console(file=io.StringIO(), width=200)
+    print_report(figures(samples, BASELINES), tmp_path, console)
+    for text in (page.text, console.file.getvalue()):  # type: ignore[attr-defined]
+        assert not re.search(r"\bpairs?\b", text.replace(CONTEXT.command, "")), text
 
 
 def test_the_programs_alone(page: Page) -> None:
@@ -286,7 +302,7 @@ def test_samples_csv_has_a_row_for_each_program_and_run(tmp_path: Path) -> None:
 
 
 def test_table_csv_has_the_numbers_of_the_table(directory: Path) -> None:
-    rows = {(row["pair"], row["arrangement"]): row for row in rows_of(directory / "table.csv")}
+    rows = {(row["programs"], row["arrangement"]): row for row in rows_of(directory / "table.csv")}
     assert len(rows) == 9
     one = rows["cg.W+lu.W", "max-speedup"]
     assert [float(one[name]) for name in ("speedup_1", "speedup_2_low", "sum", "sum_high", "to_static")] == (
@@ -318,15 +334,15 @@ def test_a_report_of_an_unfinished_bench(tmp_path: Path) -> None:
         run(1, PAIR, "unmanaged", (0.5, 0.5)),
     ]
     page = written(tmp_path, samples)
-    assert [row[:2] for row in page.tables["pairs"][1:]] == [["cg.W+cg.W", "unmanaged"]]
+    assert [row[:2] for row in page.tables["together"][1:]] == [["cg.W+cg.W", "unmanaged"]]
     assert page.tables["alone"][1][2] == "not measured yet" and "summary" not in page.tables
     assert page.answer[-1] == "Left out, because a program was not measured alone yet, or was wrong then: cg.W+lu.W."
-    assert "to unmanaged" not in page.tables["pairs"][0]
+    assert "to unmanaged" not in page.tables["together"][0]
 
 
 def test_a_report_of_nothing(tmp_path: Path) -> None:
     page = written(tmp_path, [])
-    assert page.tables == {} and "No pair has been measured yet" in page.answer[0] and "nothing yet" in page.text
+    assert page.tables == {} and "Nothing has been measured yet" in page.answer[0] and "nothing yet" in page.text
     assert (tmp_path / "samples.csv").read_text() == (tmp_path / "table.csv").read_text() == ""
 
 
@@ -343,7 +359,7 @@ def test_without_matplotlib_the_page_says_so_and_the_rest_is_there(
     monkeypatch.setattr(builtins, "__import__", without)
     page = written(tmp_path, some_samples())
     assert "matplotlib is not installed" in page.text and "pip install 'vscaf[pictures]'" in page.text
-    assert not (tmp_path / "pictures").exists() and len(page.tables["pairs"]) == 10
+    assert not (tmp_path / "pictures").exists() and len(page.tables["together"]) == 10
 
 
 def printed(found: Figures, width: int = 120) -> str:

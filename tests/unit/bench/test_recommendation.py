@@ -71,6 +71,14 @@ def test_if_it_helps_everywhere_that_is_said() -> None:
     assert "over 1 pair." in text(found)
 
 
+@pytest.mark.parametrize(("some", "word"), [([(*CG, "cg.W")], "group"), ([CG, (*CG, "cg.W")], "group"), ([CG], "pair")])
+def test_programs_that_compute_at_once_are_a_pair_only_if_there_are_always_two(some: list[Group], word: str) -> None:
+    found = recommend(figures({group: [*baselines(), policy("fair", ratio(1.5), ratio(1.0))] for group in some}))
+    assert f"the geometric mean over {len(some)} {word}" in text(found)
+    assert f"It loses in no {word} against static" in text(found)
+    assert ("pair" in text(found)) is (word == "pair")
+
+
 def test_without_an_effect_vscaf_does_not_help() -> None:
     some = [*baselines(1.0), policy("fair", ratio(1.01, 0.05), ratio(1.0)), policy("best", ratio(0.99), ratio(1.0))]
     found = recommend(figures({CG: some}))
@@ -150,7 +158,7 @@ def test_without_something_to_compare_the_reason_is_said(some: list[ArrangementF
 
 def test_without_any_pair_there_is_no_recommendation() -> None:
     found = recommend(Figures((), (), (), (CG,)))
-    assert found.answer is Answer.UNKNOWN and "No pair has been measured yet" in text(found)
+    assert found.answer is Answer.UNKNOWN and "Nothing has been measured yet" in text(found)
     assert "Left out, because a program was not measured alone yet, or was wrong then: cg.W+cg.W." in found.sentences
 
 

@@ -73,7 +73,7 @@ def sample_rows(samples: Sequence[Sample]) -> list[dict[str, object]]:
     return [
         {
             "round": sample.key.round,
-            "pair": "+".join(sample.key.workloads),
+            "programs": "+".join(sample.key.workloads),
             "arrangement": sample.key.arrangement,
             "allocations": "+".join(map(str, sample.key.allocations)),
             "threads": sample.key.threads,

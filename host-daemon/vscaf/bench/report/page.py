@@ -9,19 +9,19 @@ from html import escape
 from vscaf.bench.figures import EVEN, Figures
 from vscaf.bench.observe.host_load import ATTEMPTS, MOST_LOST
 from vscaf.bench.report.context import ReportContext
-from vscaf.bench.report.recommendation import Recommendation
+from vscaf.bench.report.recommendation import Recommendation, word_for
 from vscaf.bench.report.table import (
     ALONE_COLUMNS,
     BARRIER_COLUMNS,
     BARRIERS,
     LEFT,
-    SUMMARY_COLUMNS,
     Cell,
     alone_rows,
     barrier_rows,
     baselines_of,
     columns,
     rows,
+    summary_columns,
     summary_rows,
 )
 from vscaf.bench.samples import Sample
@@ -100,7 +100,7 @@ def _paragraphs(sentences: Iterable[str]) -> str:
 
 
 def _tables(figures: Figures) -> str:
-    baselines = baselines_of(figures)
+    baselines, word = baselines_of(figures), word_for(figures)
     about = (
         f"A speedup is relative to the program alone on one thread. A ratio is of sums of speedups of the same round. "
         f"Below each figure is its 95% interval. A ratio is a win if its whole interval is above {1 + EVEN:.2f}, a "
@@ -115,11 +115,11 @@ def _tables(figures: Figures) -> str:
         f'<h2 id="table">The figures</h2>\n<p>{about}</p>\n<p>{counts}</p>\n'
         + _table(
             "summary",
-            "All pairs together, as in Table 7.1 of Creech 2015. A mean ratio is a geometric mean.",
-            SUMMARY_COLUMNS,
+            f"All {word}s together, as in Table 7.1 of Creech 2015. A mean ratio is a geometric mean.",
+            summary_columns(figures),
             summary_rows(figures.comparisons),
         )
-        + _table("pairs", "Each pair in each arrangement.", columns(figures, baselines), rows(figures, baselines))
+        + _table("together", f"Each {word} in each arrangement.", columns(figures, baselines), rows(figures, baselines))
         + _table("alone", "Each program alone.", ALONE_COLUMNS, alone_rows(figures))
         + (
             _table("barriers", f"{BARRIERS}.", BARRIER_COLUMNS, barrier_rows(figures.barriers))

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from vscaf.bench.figures import EVEN, ArrangementFigures, Figures, GroupFigures
 from vscaf.bench.intervals import Figure
 from vscaf.bench.places.place import BASELINES
-from vscaf.bench.report.recommendation import name_of
+from vscaf.bench.report.recommendation import name_of, word_for
 from vscaf.bench.report.table import arrangement_order, baselines_of
 from vscaf.occupancy.pictures import COLOURS
 from vscaf.simulate.report.pictures import narrow, plain
@@ -74,9 +74,9 @@ class Picture:
 
 def pictures(figures: Figures, cpus: int) -> list[Picture]:
     """All pictures of these figures that have something to show. cpus: of the pool."""
-    out = []
+    out, word = [], word_for(figures)
     if figures.groups:
-        out.append(Picture("sums", "Sum of speedups of each pair", _about_sums(figures, cpus), sums_figure(figures)))
+        out.append(Picture("sums", f"Sum of speedups of each {word}", _about_sums(figures, cpus), sums_figure(figures)))
     for name in baselines_of(figures):
         if not _is_compared_with(figures, name):
             continue
@@ -106,16 +106,18 @@ def _about_sums(figures: Figures, cpus: int) -> str:
     best = " Of several splits of static, the best is shown." if len(splits) > 1 else ""
     return (
         "Longer bars are better. Bars are medians over the rounds. This is what Figures 7.3 to 7.7 of the thesis show "
-        f"for other machines.{best}{_unequal(cpus)}"
+        f"for other machines.{best}{_unequal(cpus, word_for(figures))}"
     )
 
 
-def _unequal(cpus: int) -> str:
-    if cpus > 2:
+def _unequal(cpus: int, word: str) -> str:
+    """What a machine with two CPUs cannot show."""
+    if cpus > 2 or word == "program":
         return ""
+    limit = "a pair can only be split 1 + 1" if word == "pair" else "no program of a group can have more than one"
     return (
         f" The thesis's machines have 16 to 240 hardware contexts, and much of the gain there is from unequal splits. "
-        f"With {cpus} CPUs, a pair can only be split 1 + 1, so this machine cannot show that."
+        f"With {cpus} CPUs, {limit}, so this machine cannot show that."
     )
 
 
@@ -125,11 +127,12 @@ def _about_ratios(figures: Figures, baseline: str, cpus: int) -> str:
         "static": "Figure 7.1 of the thesis shows this for equal parts made by a runtime, not by hand.",
     }.get(baseline, "Figures 7.1 and 7.2 of the thesis show this for other baselines.")
     skipped = sum(all(baseline not in one.ratios for one in group.arrangements) for group in figures.groups)
-    missing = f" {skipped} of {len(figures.groups)} pairs have no undisturbed runs to compare." if skipped else ""
-    unequal = _unequal(cpus) if baseline == "static" else ""
+    word = word_for(figures)
+    missing = f" {skipped} of {len(figures.groups)} {word}s have no undisturbed runs to compare." if skipped else ""
+    unequal = _unequal(cpus, word) if baseline == "static" else ""
     return (
-        f"Pairs are sorted by their largest ratio. Right of the grey band is better than {baseline}. Each ratio is of "
-        f"runs of the same round. {text}{missing}{unequal}"
+        f"{word.capitalize()}s are sorted by their largest ratio. Right of the grey band is better than {baseline}. Each "
+        f"ratio is of runs of the same round. {text}{missing}{unequal}"
     )
 
 
@@ -158,7 +161,7 @@ def shown(group: GroupFigures, arrangement: str) -> ArrangementFigures | None:
 
 
 def sums_figure(figures: Figures) -> Canvas:
-    """The sum of speedups of each pair in each arrangement, as bars."""
+    """The sum of speedups of each group in each arrangement, as bars."""
     names = arrangements_of(figures)
     look = looks(names)
     canvas = Canvas(figsize=(WIDTH, 1.3 + len(figures.groups) * (0.16 * len(names) + 0.16)), layout="constrained")
@@ -176,7 +179,7 @@ def sums_figure(figures: Figures) -> Canvas:
                 any_disturbed = True
                 style |= DISTURBED_BAR
             axis.barh(at, one.total.value, height * 0.94, xerr=whiskers([one.total]), error_kw=WHISKERS, **style)
-    _names_of_pairs(axis, figures.groups)
+    _names_of_groups(axis, figures.groups)
     axis.set_xlim(left=0)
     axis.set_xlabel("sum of speedups (each relative to the program alone on one thread)")
     handles: list[Any] = [Patch(label=plain(name), **look[name].bar()) for name in names]
@@ -187,7 +190,7 @@ def sums_figure(figures: Figures) -> Canvas:
 
 
 def ratios_figure(figures: Figures, baseline: str) -> Canvas:
-    """The ratio to a baseline of each pair in the other arrangements, sorted by the largest ratio of a pair.
+    """The ratio to a baseline of each group in the other arrangements, sorted by the largest ratio of a group.
 
     `unmanaged` is left out: how far it is below another baseline is in the picture of the ratios to `unmanaged`.
     """
@@ -213,7 +216,7 @@ def ratios_figure(figures: Figures, baseline: str) -> Canvas:
             if name in ratios:
                 at = place + (number - (len(names) - 1) / 2) * step
                 _point(axis, look[name], ratios[name].value, at, xerr=whiskers([ratios[name]]))
-    _names_of_pairs(axis, [group for group, _ in rows])
+    _names_of_groups(axis, [group for group, _ in rows])
     _log_axis(axis, [value for _, ratios in rows for one in ratios.values() for value in (one.low, one.high)])
     axis.set_xlabel(f"sum of speedups relative to {baseline} (ratio, logarithmic scale)")
     handles = [_marker(look[name], plain(name)) for name in names]
@@ -355,7 +358,7 @@ def _marker(look: Look, label: str) -> Line2D:
     return Line2D([], [], marker=look.marker, linestyle="none", color=look.colour, markeredgecolor="black", label=label)
 
 
-def _names_of_pairs(axis: Axes, groups: Sequence[GroupFigures]) -> None:
+def _names_of_groups(axis: Axes, groups: Sequence[GroupFigures]) -> None:
     axis.set_yticks(range(len(groups)), [narrow(name_of(group.workloads)) for group in groups])
     axis.set_ylim(len(groups) - 0.5, -0.5)  # the first at the top
     axis.tick_params(axis="y", length=0)

@@ -37,6 +37,7 @@ def recommend(figures: Figures) -> Recommendation:
     A policy helps if the interval of that mean is above 1. It has no loss if no group of workloads is a loss against
     `static`. A policy under which a verification failed is not recommended.
     """
+    word = word_for(figures)
     policies = sorted({one.arrangement for one in _arrangements(figures)} - set(BASELINES))
     to_unmanaged = _compared(figures, policies, "unmanaged")
     to_static = _compared(figures, policies, "static")
@@ -61,26 +62,42 @@ def recommend(figures: Figures) -> Recommendation:
     best = max(without_loss or losing or right, key=lambda one: one.mean.value)
     if without_loss:
         answer = Answer.POLICY
-        against = _against_static(best, to_static, _measured(figures, "static"))
-        sentences = [f"Use the policy {best.arrangement} on this machine.", _mean(best), against, *_where_not(best)]
+        sentences = [
+            f"Use the policy {best.arrangement} on this machine.",
+            _mean(best, word),
+            _against_static(best, to_static, word, measured=_measured(figures, "static")),
+            *_where_not(best, word),
+        ]
     elif losing:
         answer = Answer.LOSES
-        first = "No policy of vscaf is recommended on this machine: a partition by hand is better for some pairs."
+        first = f"No policy of vscaf is recommended on this machine: a partition by hand is better for some {word}s."
         by_hand = [one for one in figures.comparisons if (one.arrangement, one.baseline) == ("static", "unmanaged")]
-        sentences = [first, *map(_mean, losing), *map(_mean, by_hand)]
+        sentences = [first, *(_mean(one, word) for one in (*losing, *by_hand))]
     else:
         answer = Answer.NO_EFFECT
-        sentences = ["vscaf does not help on this machine.", _mean(best), *_where_not(best)]
+        sentences = ["vscaf does not help on this machine.", _mean(best, word), *_where_not(best, word)]
     return Recommendation(
         answer,
         best.arrangement if without_loss else None,
-        (*sentences, *about_losing, *about_wrong, *_caveats(figures, best), *_left_out(figures)),
+        (*sentences, *about_losing, *about_wrong, *_caveats(figures, best, word), *_left_out(figures)),
     )
 
 
 def name_of(group: Group) -> str:
     """A group's name: "cg.W+lu.W"."""
     return "+".join(group)
+
+
+def word_for(figures: Figures) -> str:
+    """What a report calls the programs that compute at once: "pair" if there are always two, else "group"; "program" if
+    there is always one."""
+    sizes = {len(group.workloads) for group in figures.groups}
+    return {frozenset({1}): "program", frozenset({2}): "pair"}.get(frozenset(sizes), "group")
+
+
+def counted_as(count: int, word: str) -> str:
+    """A number of pairs, groups or programs: "1 pair", "3 groups"."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def names_of(groups: Iterable[Group]) -> str:
@@ -110,17 +127,13 @@ def _unverified(figures: Figures, arrangement: str) -> list[Group]:
     ]
 
 
-def _pairs(count: int) -> str:
-    return "1 pair" if count == 1 else f"{count} pairs"
-
-
 def _interval(figure: Figure) -> str:
     return f"{figure.value:.2f} (95% interval {figure.low:.2f} to {figure.high:.2f})"
 
 
 def _why_unknown(figures: Figures, policies: Sequence[str]) -> str:
     if not figures.groups:
-        return "No pair has been measured yet, so there is no recommendation."
+        return "Nothing has been measured yet, so there is no recommendation."
     if not policies:
         return "No policy of vscaf was measured, so there is no recommendation: name one with --arrangements."
     if not _measured(figures, "unmanaged"):
@@ -137,39 +150,41 @@ def _wrong(policy: str, groups: Sequence[Group]) -> str:
     return f"Under {policy}, a program failed or its results were wrong ({names_of(groups)}): it is not recommended."
 
 
-def _mean(one: Comparison) -> str:
+def _mean(one: Comparison, word: str) -> str:
     return (
         f"With {one.arrangement}, the sum of the programs' speedups is {_interval(one.mean)} times that without any "
-        f"management: the geometric mean over {_pairs(one.mean.n)}."
+        f"management: the geometric mean over {counted_as(one.mean.n, word)}."
     )
 
 
 def _cost(one: Comparison) -> str:
-    programs = "1 program" if one.mean.n == 1 else f"{one.mean.n} programs"
     return (
         f"With {one.arrangement}, the speed of a program is {_interval(one.mean)} times that without any management: "
-        f"the geometric mean over {programs}."
+        f"the geometric mean over {counted_as(one.mean.n, 'program')}."
     )
 
 
-def _against_static(best: Comparison, static: dict[str, Comparison], measured: bool) -> str:
+def _against_static(best: Comparison, static: dict[str, Comparison], word: str, *, measured: bool) -> str:
     if best.arrangement in static:
         mean = static[best.arrangement].mean
-        return f"It loses in no pair against static, a partition by hand: its mean ratio to that is {_interval(mean)}."
+        return (
+            f"It loses in no {word} against static, a partition by hand: its mean ratio to that is {_interval(mean)}."
+        )
     if measured:
         return "Whether it loses against static, a partition by hand, is not known: there is no round to compare."
     return "Whether a partition by hand is as good is not known: static was not measured."
 
 
-def _where_not(one: Comparison) -> list[str]:
+def _where_not(one: Comparison, word: str) -> list[str]:
     out = []
     if one.losses:
         out.append(f"Programs are slower with it than without management in {names_of(one.losses)}.")
     if one.even:
         out.append(f"It makes no clear difference in {names_of(one.even)}.")
     if one.wins:
-        every = "the only pair" if one.mean.n == 1 else "every pair"
-        out.append(f"It is a clear win in {f'{len(one.wins)} of {_pairs(one.mean.n)}' if out else every}.")
+        every = f"the only {word}" if one.mean.n == 1 else f"every {word}"
+        some = f"{len(one.wins)} of {counted_as(one.mean.n, word)}"
+        out.append(f"It is a clear win in {some if out else every}.")
     return out
 
 
@@ -177,8 +192,8 @@ def _loses(one: Comparison, static: Comparison) -> str:
     return f"{one.arrangement} loses against static, a partition by hand, in {names_of(static.losses)}."
 
 
-def _caveats(figures: Figures, best: Comparison) -> list[str]:
-    """What limits the answer: pairs that could not be compared, and comparisons from a single round."""
+def _caveats(figures: Figures, best: Comparison, word: str) -> list[str]:
+    """What limits the answer: groups that could not be compared, and comparisons from a single round."""
     out = []
     judged = {*best.wins, *best.even, *best.losses}
     if missing := [group.workloads for group in figures.groups if group.workloads not in judged]:
@@ -191,8 +206,8 @@ def _caveats(figures: Figures, best: Comparison) -> list[str]:
     ]
     if single := sum(ratio.n == 1 for ratio in ratios):
         out.append(
-            f"{_pairs(single)} of {len(ratios)} {'has' if single == 1 else 'have'} only one round to compare, and so "
-            "no interval: take this as a preview."
+            f"{counted_as(single, word)} of {len(ratios)} {'has' if single == 1 else 'have'} only one round to "
+            "compare, and so no interval: take this as a preview."
         )
     return out
 

@@ -14,13 +14,13 @@ from vscaf.bench.barriers import BarrierFigures
 from vscaf.bench.figures import ArrangementFigures, Comparison, Figures, GroupFigures, Verdict, verdict
 from vscaf.bench.intervals import Figure
 from vscaf.bench.places.place import BASELINES
-from vscaf.bench.report.recommendation import Recommendation, name_of
+from vscaf.bench.report.recommendation import Recommendation, name_of, word_for
 from vscaf.terminal import printable
 
 DISTURBED, FAILED = "disturbed", "FAILED"
 STYLES = {Verdict.WIN: "green", Verdict.EVEN: "", Verdict.LOSS: "red", DISTURBED: "yellow", FAILED: "red"}
 SUCCESSFUL = "successful"
-LEFT = ("pair", "arrangement", "compared with", "program", "verification")  # columns of text
+LEFT = ("programs", "arrangement", "compared with", "program", "verification")  # columns of text
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def columns(figures: Figures, baselines: Sequence[str]) -> list[str]:
     programs = [f"program {number + 1}" for number in range(members_of(figures))]
     ratios = [f"to {name}" for name in baselines]
     ended = ["seconds"] if _ended(figures) else []
-    return ["pair", "arrangement", *programs, "sum", *ended, *ratios, "runs", "verification", "disturbed"]
+    return ["programs", "arrangement", *programs, "sum", *ended, *ratios, "runs", "verification", "disturbed"]
 
 
 def _ended(figures: Figures) -> bool:
@@ -112,11 +112,13 @@ def _ratio(ratio: Figure | None) -> Cell:
     return Cell("") if ratio is None else _cell(ratio, verdict(ratio))
 
 
-SUMMARY_COLUMNS = ("compared with", "arrangement", "pairs", "mean ratio", "wins", "even", "losses")
+def summary_columns(figures: Figures) -> tuple[str, ...]:
+    """The names of the columns of the table of all groups together."""
+    return ("compared with", "arrangement", f"{word_for(figures)}s", "mean ratio", "wins", "even", "losses")
 
 
 def summary_rows(comparisons: Sequence[Comparison]) -> list[list[Cell]]:
-    """A row for each arrangement and baseline, in the order of SUMMARY_COLUMNS. After Creech 2015, Table 7.1."""
+    """A row for each arrangement and baseline, in the order of `summary_columns`. After Creech 2015, Table 7.1."""
     some = [one for one in comparisons if one.arrangement != "unmanaged"]  # it is what others are compared with
     order = arrangement_order(name for one in some for name in (one.arrangement, one.baseline))
     some.sort(key=lambda one: (order.index(one.baseline), order.index(one.arrangement)))
@@ -174,7 +176,7 @@ def numbers(figures: Figures) -> list[dict[str, object]]:
     for group in figures.groups:
         for one in ordered(group):
             row: dict[str, object] = {
-                "pair": name_of(group.workloads),
+                "programs": name_of(group.workloads),
                 "arrangement": one.arrangement,
                 "allocations": "+".join(map(str, one.allocations)),
             }
@@ -208,11 +210,11 @@ def terminal_report(figures: Figures, recommendation: Recommendation, width: int
     """
     baselines = [name for name in baselines_of(figures) if name in ("unmanaged", "static")]
     time = "from the first start to the last end" if _ended(figures) else "while all compute"
-    pairs = f"Speedups {time}, each relative to the program alone on one thread"
-    together = "All pairs together: geometric means of the ratios of the sums"
+    speedups = f"Speedups {time}, each relative to the program alone on one thread"
+    together = f"All {word_for(figures)}s together: geometric means of the ratios of the sums"
     return Group(
-        _terminal_table(pairs, columns(figures, baselines), rows(figures, baselines), programs=width >= WIDE),
-        _terminal_table(together, SUMMARY_COLUMNS, summary_rows(figures.comparisons)),
+        _terminal_table(speedups, columns(figures, baselines), rows(figures, baselines), programs=width >= WIDE),
+        _terminal_table(together, summary_columns(figures), summary_rows(figures.comparisons)),
         *([_terminal_table(BARRIERS, BARRIER_COLUMNS, barrier_rows(figures.barriers))] if figures.barriers else []),
         *(Text(printable(sentence)) for sentence in recommendation.sentences),
     )
