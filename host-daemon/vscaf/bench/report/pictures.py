@@ -131,8 +131,8 @@ def _about_ratios(figures: Figures, baseline: str, cpus: int) -> str:
     missing = f" {skipped} of {len(figures.groups)} {word}s have no undisturbed runs to compare." if skipped else ""
     unequal = _unequal(cpus, word) if baseline == "static" else ""
     return (
-        f"{word.capitalize()}s are sorted by their largest ratio. Right of the grey band is better than {baseline}. Each "
-        f"ratio is of runs of the same round. {text}{missing}{unequal}"
+        f"{word.capitalize()}s are sorted by their largest ratio. Right of the grey band is better than {baseline}. "
+        f"Each ratio is of runs of the same round. {text}{missing}{unequal}"
     )
 
 
