@@ -144,15 +144,15 @@ class Lock:
     """The file *path*, locked until close() or the end of this process. `holder` is written into it.
 
     Waits for a holder that is not a daemon, because it ends by itself. UsageError if a daemon holds the lock, or if
-    another process holds it for longer than LOCK_PATIENCE_S. The message begins with *subject*.
+    another process holds it for longer than patience_s. The message begins with *subject*.
 
     Only its owner can open the file: a process that can open it can lock it, and so prevent every daemon from
     starting. close() removes the file, so a lock counts only while the locked file is still the one at *path*.
     """
 
-    def __init__(self, path: Path, holder: str, subject: str) -> None:
+    def __init__(self, path: Path, holder: str, subject: str, patience_s: float = LOCK_PATIENCE_S) -> None:
         self._path = path
-        end_s = time.monotonic() + LOCK_PATIENCE_S
+        end_s = time.monotonic() + patience_s
         self._file = self._opened()
         while not self._taken():
             self._file.seek(0)

@@ -157,7 +157,7 @@ def test_a_domain_busy_with_a_job_is_refused_before_it_is_changed(tmp_path: Path
         await rig.host.settings(a.key)
         # The error code of a lock that libvirt could not get in time means the same.
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_OPERATION_TIMEOUT)
-        with pytest.raises(HypervisorUnreachable, match="domain a"):
+        with pytest.raises(HypervisorUnreachable, match="domain a: another job of libvirt holds it"):
             await rig.host.pin_vcpus(a.key, {0: frozenset({0})})
 
     with_host(tmp_path, loop_runner, TWO, work)

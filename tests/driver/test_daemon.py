@@ -129,6 +129,28 @@ def test_unmanaged_changes_nothing(tmp_path: Path, loop_runner: asyncio.Runner) 
     on_host(uri, loop_runner, work)
 
 
+def test_before_the_first_listing_nothing_is_known(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    uri = write_node(tmp_path, 4, {"a": (2, 2)})
+    faults = Faults()
+
+    def states(daemon: Daemon) -> dict[str, str]:
+        return {one["name"]: one["state"] for one in status(daemon)["domains"]}
+
+    async def work(host: LibvirtHost) -> None:
+        faults.inject("getAllDomainStats", times=None, error=libvirt.VIR_ERR_INTERNAL_ERROR)
+        config = configured(uri, tmp_path, a=DomainConfig(), off=DomainConfig())
+        async with running(config, host) as daemon:
+            assert states(daemon) == {"a": "unknown", "off": "unknown"}
+            await until(lambda: status(daemon)["unknown"])
+            (a, off) = status(daemon)["domains"]
+            assert (a["state"], off["state"], a["uuid"]) == ("unknown", "unknown", None)
+            assert "libvirt has not listed its domains" in a["why"]
+            faults.clear()
+            await until(lambda: states(daemon) == {"a": "contained", "off": "not running"})
+
+    on_host(uri, loop_runner, work, faults)
+
+
 def test_failed_listing_is_unknown_not_empty(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
     faults = Faults()

@@ -225,6 +225,8 @@ def test_a_transient_domain_and_an_unknown_one_are_refused(site: Site, call: Any
         ("open", libvirt.VIR_ERR_AUTH_UNAVAILABLE, (HypervisorError, "not permitted .*as root")),
         ("lookupByName", libvirt.VIR_ERR_NO_DOMAIN, (UsageError, "no such domain")),
         ("XMLDesc", libvirt.VIR_ERR_OPERATION_DENIED, (HypervisorError, "not permitted .*as root")),
+        ("XMLDesc", libvirt.VIR_ERR_OPERATION_TIMEOUT, (HypervisorError, "domain a: another job .*virsh domjobinfo a")),
+        ("defineXMLFlags", libvirt.VIR_ERR_OPERATION_TIMEOUT, (HypervisorError, "domain a: another job ")),
         ("XMLDesc", libvirt.VIR_ERR_INTERNAL_ERROR, (HypervisorError, "domain a: made up")),
         ("defineXMLFlags", libvirt.VIR_ERR_XML_INVALID_SCHEMA, (UsageError, "nothing was changed: made up")),
         ("defineXMLFlags", libvirt.VIR_ERR_CONFIG_UNSUPPORTED, (UsageError, "nothing was changed: made up")),

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +29,12 @@ from vscaf.bench.workloads.gather import gather
 from vscaf.bench.workloads.options import Sources
 from vscaf.bench.workloads.workload import Workload
 from vscaf.errors import UsageError
+from vscaf.journal import Lock
 from vscaf.lab.processes import signals_exit
 
 NPB_CACHE = Path("build/npb")
 QUICK_GROUPS = 2
+LOCK_PATIENCE_S = 0.5  # another bench does not end soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ def measure(
 ) -> Figures:
     """Makes the runs that have no sample yet, and writes the report after each round. Returns the figures.
 
-    command: the command line, for the report; None: that of `vscaf`. Raises UsageError, PlaceError or LabError.
+    No other bench writes to the output directory meanwhile: its UsageError says that this one runs. command: the
+    command line, for the report; None: that of `vscaf`. Raises UsageError, PlaceError or LabError.
     """
 
     def print_line(text: str) -> None:
@@ -86,44 +90,48 @@ def measure(
         raise UsageError(
             f"static: {count} programs cannot have a CPU each of {chosen.cpus}: leave it out of --arrangements"
         )
-    timelines = Timelines(options.output / TIMELINES)
-    path = options.output / "samples.jsonl"
-    if options.restart:
-        path.unlink(missing_ok=True)
-        timelines.remove()
-    samples = SampleFile(path, settings)
-    split = equal_split(chosen.cpus, count)
+    options.output.mkdir(parents=True, exist_ok=True)
+    with closing(Lock(options.output / "lock", "bench", f"--output {options.output}", LOCK_PATIENCE_S)):
+        timelines = Timelines(options.output / TIMELINES)
+        path = options.output / "samples.jsonl"
+        if options.restart:
+            path.unlink(missing_ok=True)
+            timelines.remove()
+        samples = SampleFile(path, settings)
+        split = equal_split(chosen.cpus, count)
 
-    def allocations(members: int) -> list[tuple[int, ...]]:
-        return splits(chosen.cpus, members) if design.every_split else [equal_split(chosen.cpus, members)]
+        def allocations(members: int) -> list[tuple[int, ...]]:
+            return splits(chosen.cpus, members) if design.every_split else [equal_split(chosen.cpus, members)]
 
-    plan = [
-        key
-        for number in range(1, options.rounds + 1)
-        for key in round_of_runs(number, groups, arrangements, allocations)
-    ]
+        plan = [
+            key
+            for number in range(1, options.rounds + 1)
+            for key in round_of_runs(number, groups, arrangements, allocations)
+        ]
 
-    def report() -> Figures:
-        found = figures(samples.samples, BASELINES)
-        write_report(options.output, samples.samples, found, context)
-        return found
+        def report() -> Figures:
+            found = figures(samples.samples, BASELINES)
+            write_report(options.output, samples.samples, found, context)
+            return found
 
-    print_line("preparing the place of the programs")
-    with chosen.open(list(workloads.values()), arrangements) as place:
-        print_line(place.description)
-        context = ReportContext(
-            command=command or shlex.join(["vscaf", *sys.argv[1:]]),
-            place=place.description,
-            cpus=place.cpus,
-            settings={**settings, "rounds": options.rounds, "arrangements": ", ".join(arrangements)},
-            baselines=baseline_commands(place, arrangements, split),
-            quick=options.quick,
-            machine=here,
-        )
-        save_context(context, options.output)
-        session = Session(place, workloads, samples, _timing(design, options, count), print_line, on_run=timelines.keep)
-        session.run(plan, report)
-    return report()
+        print_line("preparing the place of the programs")
+        with chosen.open(list(workloads.values()), arrangements) as place:
+            print_line(place.description)
+            context = ReportContext(
+                command=command or shlex.join(["vscaf", *sys.argv[1:]]),
+                place=place.description,
+                cpus=place.cpus,
+                settings={**settings, "rounds": options.rounds, "arrangements": ", ".join(arrangements)},
+                baselines=baseline_commands(place, arrangements, split),
+                quick=options.quick,
+                machine=here,
+            )
+            save_context(context, options.output)
+            session = Session(
+                place, workloads, samples, _timing(design, options, count), print_line, on_run=timelines.keep
+            )
+            session.run(plan, report)
+        return report()
 
 
 def _times(design: Design, options: RunOptions) -> dict[str, object]:

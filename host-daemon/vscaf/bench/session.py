@@ -16,6 +16,8 @@ from vscaf.bench.samples import ALONE, REFERENCE_PACE_NS, ProgramSample, RunKey,
 from vscaf.bench.speed import span, window
 from vscaf.bench.workloads.workload import Workload
 
+CLOCK_SLACK_S, CLOCK_DRIFT = 0.05, 0.01  # clocks are read within milliseconds, and drift by less than a thousandth
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -108,7 +110,9 @@ class Session:
         with self._place.arrange(arrangement, allocations) as arranged:
             members = [self._member(key, number, arranged) for number in range(together)]
             with self._place.watch(arranged.helpers) as watch:
+                begin_s = time.monotonic()
                 executions = execute(self._place, members, self._timing.seconds)
+                self._check_clocks(members, time.monotonic() - begin_s)
             transitions = arranged.transitions()
         once = self._timing.seconds is None
         both = span(executions) if once else window(executions)
@@ -125,6 +129,20 @@ class Session:
         sample = Sample(key, attempt, at, both, programs, transitions, load.lost, load.disturbed, once)
         self._on_run(sample, watched)
         return sample
+
+    def _check_clocks(self, members: Sequence[Member], elapsed_s: float) -> None:
+        """PlaceError if a member's clock runs at another pace than the host's: the times of its marks are wrong."""
+        for member in members:
+            ahead_s = self._place.clock_ahead_s(member.name)
+            if member.clock_ahead_s is None or ahead_s is None:
+                continue
+            gained_s = ahead_s - member.clock_ahead_s
+            if abs(gained_s) > CLOCK_SLACK_S + CLOCK_DRIFT * elapsed_s:
+                raise PlaceError(
+                    f"the clock of guest {member.name} went {elapsed_s + gained_s:.2f} s in {elapsed_s:.2f} s, so the "
+                    "times of its programs are wrong: the host was too busy while the guest booted, and its kernel "
+                    "misjudged its time stamp counter: run the bench again while the host is idle"
+                )
 
     def _member(self, key: RunKey, number: int, arranged: Arranged) -> Member:
         workload = self._workloads[key.workloads[number]]

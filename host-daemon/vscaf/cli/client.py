@@ -395,7 +395,8 @@ async def _held(path: Path) -> list[str]:
         raise
     except VscafError:
         return []
-    return [one["name"] for one in domains if one["state"] not in {State.NOT_RUNNING, *LEFT_ALONE}]
+    known = [one for one in domains if one["uuid"] is not None]  # libvirt has listed the others, if there are any
+    return [one["name"] for one in known if one["state"] not in {State.NOT_RUNNING, *LEFT_ALONE}]
 
 
 def _from_journal(names: list[str], silent: Path) -> str:

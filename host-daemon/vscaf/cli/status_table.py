@@ -34,8 +34,8 @@ def _domains(state: Mapping[str, Any]) -> Table:
         rows.add_column(column, no_wrap=column in ("state", "rules"))
     for domain in state["domains"]:
         name = Text(printable(domain["name"]))
-        if domain["state"] == State.NOT_RUNNING:
-            rows.add_row(name, State.NOT_RUNNING, *[""] * 7)
+        if domain["state"] == State.NOT_RUNNING or domain.get("vcpus") is None:  # nothing else is known
+            rows.add_row(name, domain["state"], *[""] * 7)
             continue
         weight = domain["scaf_weight"]
         rows.add_row(

@@ -113,6 +113,7 @@ class RulesStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 class DomainStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A domain: its partition, demand and programs. If it does not run, only its name and `state` "not running".
+    Until libvirt has listed its domains once, only its name, `state` "unknown" and `why`.
 
     `partition` is a CPU list: "" if the domain has no pCPU, null if vscaf has not adopted it. `busy_cpus` is its use as
     the host saw it, null until that is known. `steal_s`: how long its vCPUs were ready to run and had no pCPU, in total

@@ -170,7 +170,8 @@ def _domain_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     for state in State:
         by_state.add_metric([state], float(states[state]))
     yield by_state
-    shown = list(_named([domain for domain in domains if domain["state"] != State.NOT_RUNNING][:MOST_DOMAINS]))
+    known = [one for one in domains if one["state"] != State.NOT_RUNNING and one["vcpus"] is not None]
+    shown = list(_named(known[:MOST_DOMAINS]))
     state_of = GaugeMetricFamily(
         "vscaf_domain_state", _help("1 for the state that the domain is in.", "1"), labels=[*DOMAIN_LABELS, "state"]
     )

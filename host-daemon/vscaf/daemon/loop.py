@@ -78,6 +78,8 @@ class Daemon:
         self.transitions = 0
         self.violations: list[str] = []
         self.unknown_since_s: float | None = None
+        self.has_listed = False
+        """Whether libvirt has listed its domains since the daemon started. Before that, nothing is known of any."""
         self.decision: Decision | None = None
         self.journal = journal
         self.ended = asyncio.Event()
@@ -281,6 +283,7 @@ class Daemon:
                 domain.audit_due = True
                 domain.retry = Backoff()
         await self.registry.note(seen, asked_at_s)
+        self.has_listed = True
         self._step()  # before the audit: if reading takes longer than a period, no other call would ever begin
         self.registry.executor.audit()
         self.registry.adoption.adopt(self.decision is None or self.decision.managed)

@@ -14,6 +14,8 @@ from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.rules import DomainRules
 from vscaf.values import LEFT_ALONE, State
 
+NOT_LISTED = "libvirt has not listed its domains since the daemon started"
+
 
 def status(daemon: Daemon) -> dict[str, Any]:
     """The Status of *daemon*: of each domain that its configuration manages, and of each other that it knows."""
@@ -42,6 +44,8 @@ def status(daemon: Daemon) -> dict[str, Any]:
             domain_status(running[name], prediction.speedups.get(name))
             if name in running
             else DomainStatus(name=name, state=State.NOT_RUNNING)
+            if daemon.has_listed
+            else DomainStatus(name=name, state=State.UNKNOWN, why=NOT_LISTED)
             for name in sorted({*listed, *running})
         ],
     )

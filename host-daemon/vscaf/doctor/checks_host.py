@@ -7,7 +7,7 @@ from vscaf.core.place.topology import SmtMode, pool_topology
 from vscaf.cpulist import format_cpu_list
 from vscaf.doctor import commands
 from vscaf.doctor.facts import HostFacts, NoLibvirt
-from vscaf.doctor.finding import Check, Unknown, Verdict, known, note, problem, ready, unknown
+from vscaf.doctor.finding import Check, Severity, Unknown, Verdict, known, note, problem, ready, unknown
 from vscaf.domains.rules import DomainRules
 from vscaf.errors import UsageError
 from vscaf.values import HostCpus
@@ -141,6 +141,18 @@ def domains(host: HostFacts) -> Iterable[Verdict]:
 
 
 def oversubscribed(host: HostFacts) -> Iterable[Verdict]:
+    """A domain that could not be read may be managed, and its minimum is not known. So the sum is incomplete."""
+    unread = sorted(name for name, domain in host.virt.domains.items() if isinstance(domain.now, Unknown))
+    for verdict in _minima(host):
+        if not unread:
+            yield verdict
+            continue
+        severity = Severity.UNKNOWN if verdict.severity is Severity.READY else verdict.severity
+        text = f"{verdict.text}; this is incomplete, because {', '.join(unread)} could not be read"
+        yield verdict._replace(severity=severity, text=text)
+
+
+def _minima(host: HostFacts) -> Iterable[Verdict]:
     topology = host.topology
     chunk, chunks = topology.chunk, len(topology.chunks)
     managed = host.managed()

@@ -142,6 +142,11 @@ def _domain(uri: str, name: str, opener: Opener) -> Iterator[Any]:
             raise HypervisorError(
                 f"libvirt at {uri}: not permitted ({message}): run this as root, or in the group libvirt"
             ) from error
+        if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
+            raise HypervisorError(
+                f"domain {name}: another job of libvirt holds it, and did not end in time ({message}): see "
+                f"`virsh domjobinfo {name}`, and run this again when that job has ended"
+            ) from error
         if code in UNREACHABLE:
             raise HypervisorUnreachable(f"libvirt at {uri}: {message}: check that libvirtd runs") from error
         raise HypervisorError(f"domain {name}: {message}") from error
@@ -199,7 +204,8 @@ def _take_now(domain: Any, change: Change) -> str | None:
         else:
             domain.attachDeviceFlags(CHANNEL_ELEMENT, LIVE)
     except libvirt.libvirtError as error:
-        if error.get_error_code() in UNREACHABLE:
+        # A job that holds the domain only delays what a running guest gets: the definition is changed already.
+        if error.get_error_code() in UNREACHABLE - {libvirt.VIR_ERR_OPERATION_TIMEOUT}:
             raise
         return str(error.get_error_message())
     return None

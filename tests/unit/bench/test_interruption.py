@@ -1,15 +1,17 @@
-"""A bench that is ended while it builds programs leaves no process behind."""
+"""A bench that is ended while it builds programs leaves no process behind. Of two benches with one output directory,
+the second is refused."""
 
 import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import npb_tree
 import pytest
 from npb_tree import HANGING_MAKEFILE
+from vscaf.journal import Lock
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.processes import start_time, tree
 
@@ -48,3 +50,29 @@ def test_a_build_ends_with_the_bench(tmp_path: Path, number: signal.Signals) -> 
                 with suppress(ProcessLookupError):  # it ended with the one before
                     os.kill(pid, signal.SIGKILL)
             bench.wait()
+
+
+def test_a_second_bench_with_the_same_output_is_refused(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    output.mkdir()
+    command = [sys.executable, "-m", "vscaf", "bench", "pairs", "--no-vm", "--restart", "--output", str(output)]
+    command += ["--command", "a=true"]
+
+    def bench() -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PATH": "/usr/bin:/bin",
+            "VSCAF_BUILD": "/",
+        }
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    samples = output / "samples.jsonl"
+    samples.write_text("of the first bench")
+    with closing(Lock(output / "lock", "bench", "the first")):
+        refused = bench()
+    assert (refused.returncode, samples.read_text()) == (2, "of the first bench"), refused.stderr
+    assert f"--output {output}: another vscaf bench uses it: stop that one first" in refused.stderr
+    assert bench().returncode == 1 and "of the first bench" not in samples.read_text(), (
+        "it fails later, without programs"
+    )
+    assert not (output / "lock").exists()

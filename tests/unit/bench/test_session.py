@@ -7,7 +7,7 @@ import pytest
 from vscaf.bench import session
 from vscaf.bench.executions import execute
 from vscaf.bench.observe.host_load import ATTEMPTS
-from vscaf.bench.places.place import Ended
+from vscaf.bench.places.place import Ended, PlaceError
 from vscaf.bench.samples import ALONE, RunKey, SampleFile
 from vscaf.bench.session import Session, Timing
 from vscaf.bench.workloads.workload import Workload
@@ -101,3 +101,20 @@ def test_each_program_starts_when_it_should(tmp_path, monkeypatch):
     )
     made(tmp_path, Place(), Timing(None, (0.0, 0.01)))
     assert [[member.start_s for member in members] for members in seen] == [[0.0, 0.01]]
+
+
+@pytest.mark.parametrize(("second_reading_s", "right"), [(7.0, True), (7.04, True), (7.2, False), (6.8, False)])
+def test_a_clock_that_runs_at_another_pace_is_said_and_nothing_is_kept(tmp_path, second_reading_s, right):
+    """Its programs' times of their progress would be wrong."""
+    place = Place()
+    readings = {"first": [5.0, 5.0], "second": [7.0, second_reading_s]}
+    place.clock_ahead_s = lambda member: readings[member].pop(0)
+    if right:
+        samples, _ = made(tmp_path, place, Timing(0.0, (0.0, 0.0)))
+        assert len(samples) == 1
+    else:
+        with pytest.raises(
+            PlaceError, match=r"the clock of guest second went -?0\.[0-9]+ s in 0\..*while the host is idle"
+        ):
+            made(tmp_path, place, Timing(0.0, (0.0, 0.0)))
+        assert SampleFile(tmp_path / "samples", {}).samples == []

@@ -151,6 +151,15 @@ def test_nothing_is_looked_for_again_while_nothing_is_new(monkeypatch):
     assert not explored(replace(state, time_s=200.0), memory).memory.varied
 
 
+def test_what_transitions_made_too_dear_is_tried_once_they_are_shorter():
+    """Nothing is learned of the domains meanwhile."""
+    state = pool(*UNSURE)
+    memory = explored(state, transition_s=1000.0).memory
+    assert not memory.varied
+    assert not explored(replace(state, time_s=101.0), memory, transition_s=1000.0).memory.varied
+    assert explored(replace(state, time_s=101.0), memory).memory.varied
+
+
 def test_in_a_fleet_those_that_are_known_least_are_looked_at(monkeypatch):
     unsure = [known(f"unsure-{number}", 2, (2, 1.5, 0.5)) for number in range(3)]
     sure = [known(f"sure-{number}", 2, (2, 1.5, 0.01), (4, 2.9, 0.01)) for number in range(9)]

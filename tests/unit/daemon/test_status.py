@@ -13,7 +13,7 @@ from vscaf.agentlink.link import AgentLink
 from vscaf.agentlink.messages import GuestCpus, GuestHello, Report, ReportedProcess
 from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig
-from vscaf.control.messages import RulesStatus
+from vscaf.control.messages import DomainStatus, RulesStatus
 from vscaf.core.decide.prediction import Prediction
 from vscaf.core.model.steal import Steal
 from vscaf.daemon.status import domain_status, process_status, status
@@ -151,6 +151,15 @@ def test_a_guest_cannot_write_to_the_terminal() -> None:
     assert "x\N{REPLACEMENT CHARACTER}]0;mine" in text
 
 
+def test_a_domain_of_which_nothing_is_known_yet() -> None:
+    domain = msgspec.to_builtins(DomainStatus(name="a", state="unknown", why="libvirt has not listed its domains"))
+    console = Console(width=120, record=True, file=io.StringIO())
+    state = {"policy": "fair", "pool": "0-3", "transitions": 0, "unknown": False, "exploration_cost": 0.0}
+    console.print(table({**state, "domains": [domain]}))
+    text = console.export_text()
+    assert "a is unknown: libvirt has not listed its domains" in text and "None" not in text
+
+
 def test_rules_in_force() -> None:
     rules = {"minimum": 1, "maximum": None, "weight": 1.0, "priority": 0, "rest": None}
     assert "│ 1-    │" in shown(rules=rules)
@@ -254,6 +263,7 @@ def test_what_is_tried_and_what_it_has_cost_is_said() -> None:
         reserve=frozenset(),
         decision=None,
         unknown_since_s=None,
+        has_listed=True,
         transitions=7,
         decider=decider,
         violations=[],

@@ -87,6 +87,19 @@ CASES = [
         "add up to 9 CPUs, the pool has 6",
         'vi}" /etc/vscaf/vscaf.toml && vscaf check-config',
     ),
+    Case(
+        "oversubscribed",
+        UNKNOWN,
+        host(domain("a"), replace(domain("b"), now=Unknown("too long"))),
+        "1 running domains, 6 chunks; this is incomplete, because b could not be read",
+    ),
+    Case(
+        "oversubscribed",
+        PROBLEM,
+        host(*THREE, replace(domain("d"), now=Unknown("too long")), replace(domain("e"), now=Unknown("too long"))),
+        "they are cut; this is incomplete, because d, e could not be read",
+        'min="2"',
+    ),
     Case("oversubscribed", NOTE, host(*THREE, settings={"pool": "6-7"}), "3 domains run, and the pool has 2 chunks"),
     Case(
         "oversubscribed",

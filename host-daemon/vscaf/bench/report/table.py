@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich import box
 from rich.console import Group
@@ -32,6 +32,7 @@ class Cell:
     mark: str = ""
 
 
+NAME_MOST = 24  # columns of a terminal for the names of a group; a longer one has a line for each program
 BARRIERS = "Wall-clock nanoseconds a barrier, in each of so many guests at once"
 WIDE = 110  # columns of a terminal
 SILENT = (Cell(""), Cell(SUCCESSFUL))
@@ -212,12 +213,18 @@ def terminal_report(figures: Figures, recommendation: Recommendation, width: int
     time = "from the first start to the last end" if _ended(figures) else "while all compute"
     speedups = f"Speedups {time}, each relative to the program alone on one thread"
     together = f"All {word_for(figures)}s together: geometric means of the ratios of the sums"
+    cells = [[_narrow(row[0]), *row[1:]] for row in rows(figures, baselines)]
     return Group(
-        _terminal_table(speedups, columns(figures, baselines), rows(figures, baselines), programs=width >= WIDE),
+        _terminal_table(speedups, columns(figures, baselines), cells, programs=width >= WIDE),
         _terminal_table(together, summary_columns(figures), summary_rows(figures.comparisons)),
         *([_terminal_table(BARRIERS, BARRIER_COLUMNS, barrier_rows(figures.barriers))] if figures.barriers else []),
         *(Text(printable(sentence)) for sentence in recommendation.sentences),
     )
+
+
+def _narrow(names: Cell) -> Cell:
+    """The names of a group, with a line for each program if they are long: figures need the room."""
+    return names if len(names.text) <= NAME_MOST else replace(names, text=names.text.replace("+", "+\n"))
 
 
 def _terminal_table(
@@ -244,7 +251,7 @@ def _terminal_table(
 
 
 def _terminal_text(cell: Cell, *, interval: bool) -> Text:
-    parts: list[str | tuple[str, str]] = [printable(cell.text)]
+    parts: list[str | tuple[str, str]] = ["\n".join(map(printable, cell.text.split("\n")))]
     if interval and cell.interval:
         parts.append((f" {cell.interval}", "dim"))
     if cell.mark:

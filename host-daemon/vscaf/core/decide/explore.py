@@ -74,7 +74,8 @@ class ExploreMemory:
     base: the decision that is varied now. varied: the allocations that differ from it, CPUs by name; both are empty if
     nothing is varied. whole: the predicted sum of the base. since_s: the time when the variation began. at_s: the time
     of the last call. considered_at_s: the time of the last search for a variation. exhausted_knowledge: the knowledge
-    with which that search found none, or none that costs less than enough_s. account_s: what may still be lost, in
+    (and the duration of a transition, which is a part of the cost) with which that search found none, or none that
+    costs less than enough_s. account_s: what may still be lost, in
     seconds of the whole sum. granted_at_s: the time of the last start-up allowance. competing: the domains that
     competed in the last call. lost_s: the cost of exploring so far. watched_s: the time in which that cost arose.
     charged_s: the cost charged for the present variation.
@@ -151,7 +152,7 @@ def explore(
     memory = replace(memory, considered_at_s=pool.time_s)
     curves = _curves(pool, decision, settings.most_of_equal)
     about = [(curve.worth, curve.domain.weight, curve.low, curve.high) for curve in curves]
-    knowledge = (pool.cpus, decision.allocations, *about)
+    knowledge = (pool.cpus, decision.allocations, settings.transition_s, *about)
     if memory.exhausted_knowledge == knowledge and memory.account_s < memory.enough_s:
         return _exploration(decision, memory)
     whole = math.fsum([curve.at(curve.size) for curve in curves])

@@ -130,6 +130,9 @@ class Connections:
             )
         if code in NOT_SUPPORTED:
             return NotSupported(f"{subject}: {message}")
+        if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
+            why = "another job of libvirt holds it and did not end in time"
+            return HypervisorUnreachable(f"{subject}: {why}: {message}")
         if code in UNREACHABLE or self._events is None or not self._events.isAlive():
             return HypervisorUnreachable(
                 f"{subject}: libvirt at {self.uri}: {message}: check that libvirtd runs and that you may use it"
