@@ -11,7 +11,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 import libvirt
 from roots import MIRROR
@@ -20,6 +23,7 @@ from vscaf.lab.polling import until
 
 PACKAGES = "systemd-sysv,udev,dbus,openssh-server,sudo,python3,python3-apt,ca-certificates,linux-image-cloud-amd64"
 USER = "debian"  # as in Debian's cloud images
+SSH = 22
 DISK_BYTES = 3 << 30
 BOOT_HANG_S = 1200.0  # an emulated guest on a busy machine
 FILES = {
@@ -37,6 +41,15 @@ FILES = {
 MASKED = ["apt-daily.timer", "apt-daily-upgrade.timer", "serial-getty@ttyS0.service", "getty@tty1.service"]
 
 
+def _free_ports(*services: int) -> dict[int, int]:
+    """A free TCP port of this machine for each port of the guest."""
+    with ExitStack() as stack:
+        sockets = {service: stack.enter_context(socket.socket()) for service in services}
+        for free in sockets.values():
+            free.bind(("127.0.0.1", 0))
+        return {service: int(free.getsockname()[1]) for service, free in sockets.items()}
+
+
 def key(directory: Path) -> Path:
     """The private key that the guests of this directory accept."""
     path = directory / "key"
@@ -46,8 +59,8 @@ def key(directory: Path) -> Path:
     return path
 
 
-def image(directory: Path, suite: str) -> Path:
-    """A directory with vmlinuz, initrd.img and disk.img of this Debian, built once."""
+def image(directory: Path, suite: str, extend: Callable[[Path], None] = lambda _: None) -> Path:
+    """A directory with vmlinuz, initrd.img and disk.img of this Debian, built once. extend: adds to the root directory."""
     made = directory / suite
     if made.exists():
         return made
@@ -62,6 +75,7 @@ def image(directory: Path, suite: str) -> Path:
                 stderr=log,
                 check=True,
             )
+        extend(root)
         for name, text in FILES.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).unlink(missing_ok=True)
@@ -89,23 +103,34 @@ class DebianGuest:
     """Context manager: a persistent domain with a disk of its own, reached by SSH at a port of this machine.
 
     `images`: the directory of `image` and `key`. `probe`: an image of `make image`, which is booted to see whether KVM
-    works here.
+    works here. `extend`: as for `image`. `services`: further TCP ports of the guest that this machine reaches; `ports`
+    has their numbers here.
     """
 
-    def __init__(self, lab: PrivateLibvirt, name: str, images: Path, suite: str, probe: Path) -> None:
+    def __init__(  # noqa: PLR0917 (what it is made of)
+        self,
+        lab: PrivateLibvirt,
+        name: str,
+        images: Path,
+        suite: str,
+        probe: Path,
+        *,
+        extend: Callable[[Path], None] = lambda _: None,
+        services: Sequence[int] = (),
+    ) -> None:
         self.lab, self.name = lab, name
-        self.image = image(images, suite)
+        self.image = image(images, suite, extend)
         self.key = key(images)
         self.kind = accelerator.domain_type(probe, lab.cache)
         self.disk = lab.directory / f"{name}.img"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.ports = _free_ports(SSH, *services)
+        self.port = self.ports[SSH]
 
     @property
     def xml(self) -> str:
         """The domain's definition: two vCPUs and no channel."""
         kvm = self.kind == "kvm"
+        forwards = "".join(f",hostfwd=tcp:127.0.0.1:{here}-:{there}" for there, here in self.ports.items())
         emulated = "" if kvm else " tsc=reliable no_timer_check"
         return f"""
 <domain type='{self.kind}' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
@@ -131,7 +156,7 @@ class DebianGuest:
   </devices>
   <qemu:commandline>
     <qemu:arg value='-netdev'/>
-    <qemu:arg value='user,id=network,hostfwd=tcp:127.0.0.1:{self.port}-:22'/>
+    <qemu:arg value='user,id=network{forwards}'/>
     <qemu:arg value='-device'/>
     <qemu:arg value='virtio-net-pci,netdev=network,addr=0x1e'/>
   </qemu:commandline>
@@ -169,16 +194,21 @@ class DebianGuest:
         """The guest's key is new each time that its image is built, so it is not remembered."""
         return ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
 
-    def ssh(self, command: str) -> subprocess.CompletedProcess[str]:
+    def ssh(self, command: str, stdin: IO[bytes] | None = None) -> subprocess.CompletedProcess[str]:
         """Runs a shell command in the guest, as its user."""
         arguments = ["ssh", *self.ssh_options, "-o", "ConnectTimeout=60", "-i", self.key, "-p", str(self.port)]
         return subprocess.run(
-            [*arguments, f"{USER}@127.0.0.1", command], capture_output=True, text=True, timeout=BOOT_HANG_S, check=False
+            [*arguments, f"{USER}@127.0.0.1", command],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            timeout=BOOT_HANG_S,
+            check=False,
         )
 
-    def output(self, command: str) -> str:
+    def output(self, command: str, stdin: IO[bytes] | None = None) -> str:
         """The command's output. AssertionError if it fails."""
-        done = self.ssh(command)
+        done = self.ssh(command, stdin)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 
