@@ -77,7 +77,8 @@ test-unit: programs venv ## run the tests without guests
 	    env $(ENV) $(BIN)/python -m pytest -q $(UNIT_TESTS) $(SLOWEST) tests/unit tests/driver $(ARGS)
 
 test-guest: image ## run the tests with real guests (root)
-	@$(STAGE) 'tests with real guests' $(ROOT) env $(ENV) $(BIN)/python -m pytest -q $(GUEST_TESTS) $(SLOWEST) tests/guest $(ARGS)
+	@$(STAGE) 'tests with real guests' $(ROOT) env $(ENV) \
+	    $(if $(VSCAF_EXPLORE),VSCAF_EXPLORE=$(VSCAF_EXPLORE)) $(BIN)/python -m pytest -q $(GUEST_TESTS) $(SLOWEST) tests/guest $(ARGS)
 
 chaos: image ## random failures in real guests for five minutes (root); ARGS="--seconds 300 --seed N"; logs: build/chaos
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.chaos_run --output $(BUILD)/chaos $(ARGS)
@@ -140,6 +141,7 @@ soak: image ## run all that takes hours (root); if it was interrupted, it goes o
 	@$(SOAK) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
 	@$(SOAK) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
 	@$(SOAK) 'random histories' make test-unit VSCAF_EXPLORE=1000
+	@$(SOAK) 'replay of guests' make test-guest VSCAF_EXPLORE=1 ARGS='-k tools_agree'
 	@$(SOAK) chaos make chaos ARGS='--seconds 1200'
 	@$(SOAK) systemd make test-systemd
 	@$(SOAK) counters make test-counters

@@ -60,7 +60,10 @@ def key(directory: Path) -> Path:
 
 
 def image(directory: Path, suite: str, extend: Callable[[Path], None] = lambda _: None) -> Path:
-    """A directory with vmlinuz, initrd.img and disk.img of this Debian, built once. extend: adds to the root directory."""
+    """A directory with vmlinuz, initrd.img and disk.img of this Debian, built once.
+
+    extend: adds to the root directory before the user is made.
+    """
     made = directory / suite
     if made.exists():
         return made
@@ -107,7 +110,7 @@ class DebianGuest:
     has their numbers here.
     """
 
-    def __init__(  # noqa: PLR0917 (what it is made of)
+    def __init__(
         self,
         lab: PrivateLibvirt,
         name: str,

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -83,7 +83,7 @@ def listens(daemon: DaemonProcess) -> bool:
     return any(line.split()[5] == CONNECTED and line.split()[-1].startswith(name) for line in lines)
 
 
-def take_turns(daemon: DaemonProcess, pair: Pair, look: Any) -> None:
+def take_turns(daemon: DaemonProcess, pair: Pair, look: Callable[[], None]) -> None:
     """left computes alone, then both, then left again, then none. look: called while both compute."""
     a, b = pair
     sizes = {"alone": {a.name: 2, b.name: 0}, "both": {a.name: 1, b.name: 1}, "none": {a.name: 0, b.name: 0}}
@@ -107,26 +107,31 @@ def take_turns(daemon: DaemonProcess, pair: Pair, look: Any) -> None:
 
 def test_the_tools_agree_with_what_the_daemon_did(shared_lab: PrivateLibvirt, pair: Pair, tmp_path: Path) -> None:
     names = sorted(guest.name for guest in pair)
-    picture = tmp_path / "timeline.svg"
-    daemon = DaemonProcess(shared_lab, POOL_LIST, dict.fromkeys(names, {}), name="tools", policy="max-speedup-fitted")
-    with daemon:
+    picture, events = tmp_path / "timeline.svg", dict[int, dict[str, Any]]()
+    tables: dict[str, dict[str, Any]] = {name: {} for name in names}
+    with DaemonProcess(shared_lab, POOL_LIST, tables, name="tools", policy="max-speedup-fitted") as daemon:
         daemon.wait(agents_connected)
         daemon.wait(lambda domains: all(one["state"] == "resting" for one in domains.values()))
         since = json.loads(said(daemon, "record", "start", "--json"))["since"]
+
+        def changes() -> list[dict[str, Any]]:
+            """All allocations so far, also those that the daemon has forgotten since the last call."""
+            events.update({one["number"]: one for one in daemon.events()})
+            return [one for one in events.values() if one["kind"] == "allocation" and one["time"] >= since]
+
         with running(daemon, "plot", *names, "--seconds", "86400", "--json", "--output", str(picture)) as plot:
             until(lambda: listens(daemon))
             take_turns(daemon, pair, lambda: check_views(daemon, names))
             plotted = json.loads(interrupted(plot))
             assert plot.returncode == 0
+        check_plotted(plotted, changes())
+        assert bars(picture, names, plotted) == close_to(allotted(plotted))
         end_s = time.monotonic() + SOAK_S
         while time.monotonic() < end_s:
             take_turns(daemon, pair, lambda: None)
+            changes()
         assert json.loads(said(daemon, "record", "stop", "--json"))["failed"] in (None, "")
-        events = [one for one in daemon.events() if one["kind"] == "allocation" and one["time"] >= since]
-        files = recorded_files(daemon.directory / "state" / "record")
-        check_replay(daemon, names, files, events)
-    check_plotted(plotted, events)
-    assert bars(picture, names, plotted) == close_to(allotted(plotted))
+        check_replay(daemon, names, recorded_files(daemon.directory / "state" / "record"), changes())
 
 
 def check_views(daemon: DaemonProcess, names: list[str]) -> None:
@@ -207,18 +212,14 @@ def recorded_sizes(lines: list[Line], name: str) -> list[int]:
 def check_plotted(plotted: Mapping[str, Any], events: list[dict[str, Any]]) -> None:
     """The plot has the events' allocations, at their times, and the use of the pCPUs that were allotted."""
     assert plotted["not_known"] == []
-    changes = [one for one in plotted["allotted"] if one["at_s"] > 0.0]
-    during = [one for one in plotted["allotted"] if one not in changes]
-    assert all(one["pcpus"] == "" for one in during), "both rest at first"
-    first = [one for one in changes if one["pcpus"] != ""][0]
-    changes = changes[changes.index(first) :]
+    changes = list(itertools.dropwhile(lambda one: one["pcpus"] == "", plotted["allotted"]))  # both rest at first
     known = events[: len(changes)]
     assert [(one["domain"], one["pcpus"]) for one in changes] == [
         (one["domain"], "" if one["to"] == "rest" else one["to"]) for one in known
     ]
     times = [datetime.fromisoformat(one["time"]).timestamp() for one in known]
     for change, time_s in zip(changes, times, strict=True):
-        assert change["at_s"] - first["at_s"] == pytest.approx(time_s - times[0], abs=0.003)
+        assert change["at_s"] - changes[0]["at_s"] == pytest.approx(time_s - times[0], abs=0.003)
     for name in {one["domain"] for one in known}:
         assert any(sum(by_domain.get(name, [])) > 0 for by_domain in plotted["used"].values())
 
