@@ -69,6 +69,7 @@ export function showMap(status, host, selected) {
     );
 }
 
+/* The names of the columns sort. On a narrow screen they are hidden, and a choice in front of the table does it. */
 export function showColumns(order, onSort) {
     const header = document.querySelector("#domains thead tr");
     header.replaceChildren(
@@ -90,6 +91,13 @@ export function showColumns(order, onSort) {
             );
         }),
     );
+    const sorted = COLUMNS.find(column => column.name === order.column),
+        choice = $("order-column");
+    if (!choice.options.length) choice.append(...COLUMNS.map(column => element("option", {}, column.name)));
+    choice.value = sorted.name;
+    choice.onchange = () => onSort(COLUMNS.find(column => column.name === choice.value));
+    $("order-turn").textContent = (order.descending ?? Boolean(sorted.number)) ? "▼ descending" : "▲ ascending";
+    $("order-turn").onclick = () => onSort(sorted);
 }
 
 /* Rows are kept by name, so that the focus stays where it is while their cells change. */

@@ -71,6 +71,7 @@ function sort(column) {
         descending: turned ? !(order.descending ?? Boolean(column.number)) : null,
     };
     showColumns(page.order, sort);
+    // The header is made anew, so the focus is lost. If it is hidden, this does nothing.
     document.querySelector("#domains [aria-sort=ascending] button, #domains [aria-sort=descending] button").focus();
     show();
 }

@@ -9,13 +9,13 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-from vscaf.lab.polling import soon
+from vscaf.lab.polling import HANG_S, soon
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024  # a screenshot is one message
@@ -27,10 +27,13 @@ def chromium() -> str | None:
 
 
 class Page:
-    """A tab. `log`: what the page wrote to its console, and its errors."""
+    """A tab. `log`: what the page wrote to its console, and its errors. `hang_s`: how long it waits for something."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, hang_s: float = HANG_S) -> None:
         self._socket = socket
+        self._hang_s = hang_s
+        self._frame = ""
+        self._contexts: dict[int, str] = {}
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._session: str | None = None
@@ -42,6 +45,14 @@ class Page:
             told = json.loads(message.data)
             if "id" in told:
                 self._waiting.pop(told["id"]).set_result(told)
+            elif told["method"] == "Runtime.executionContextCreated":
+                context = told["params"]["context"]
+                if context["auxData"]["isDefault"]:
+                    self._contexts[context["id"]] = context["auxData"]["frameId"]
+            elif told["method"] == "Runtime.executionContextDestroyed":
+                self._contexts.pop(told["params"]["executionContextId"], None)
+            elif told["method"] == "Runtime.executionContextsCleared":
+                self._contexts.clear()
             elif told["method"] in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
                 self.log.append(json.dumps(told["params"])[:1000])
 
@@ -66,9 +77,29 @@ class Page:
 
     async def value(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page."""
-        told = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        where = {"contextId": await self._context()} if self._frame else {}
+        told = await self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True, **where
+        )
         assert "exceptionDetails" not in told, f"{expression}: {told['exceptionDetails']}"
         return told["result"].get("value")
+
+    def enter(self, path: str) -> None:
+        """From now on expressions and selectors are about the frame whose address contains *path*. "": the page."""
+        self._frame = path
+
+    async def _context(self) -> int:
+        """Where the frame's expressions are evaluated, once it is loaded."""
+        found: list[int] = []
+
+        async def check() -> bool:
+            tree = (await self.call("Page.getFrameTree"))["frameTree"]
+            frames = [one["frame"]["id"] for one in _frames(tree) if self._frame in one["frame"]["url"]]
+            found[:] = [context for context, frame in self._contexts.items() if frame in frames]
+            return bool(found)
+
+        await until(check, lambda: f"a frame of {self._frame}: {self.log}", self._hang_s)
+        return found[-1]
 
     async def until(self, expression: str) -> None:
         """Waits until a JavaScript expression is true."""
@@ -79,7 +110,7 @@ class Page:
             shown = await self.value("document.body ? document.body.innerText : ''")
             return bool(await self.value(expression))
 
-        await until(check, lambda: f"{expression} in\n{shown}\n{self.log}")
+        await until(check, lambda: f"{expression} in\n{shown}\n{self.log}", self._hang_s)
 
     async def until_text(self, text: str, selector: str = "body") -> None:
         """Waits until an element's visible text contains *text*."""
@@ -96,6 +127,13 @@ class Page:
         )
         await self.until(f"Boolean({found})")
         await self.value(f"{found}.click()")
+
+    async def type(self, selector: str, text: str) -> None:
+        """Types into the first field that matches *selector*, once there is one."""
+        field = f"document.querySelector({json.dumps(selector)})"
+        await self.until(f"{field} && !{field}.disabled")
+        await self.value(f"{field}.focus()")
+        await self.call("Input.insertText", text=text)
 
     async def press_enter(self) -> None:
         key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
@@ -116,7 +154,14 @@ class Page:
         return base64.b64decode(taken["data"])
 
 
-async def until(check: Any, what: Any) -> None:
+def _frames(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A frame and all frames in it."""
+    yield tree
+    for child in tree.get("childFrames", ()):
+        yield from _frames(child)
+
+
+async def until(check: Any, what: Any, hang_s: float = HANG_S) -> None:
     """As vscaf.lab.polling.soon, for a condition that is a coroutine."""
     done = False
 
@@ -128,14 +173,14 @@ async def until(check: Any, what: Any) -> None:
 
     task = asyncio.create_task(poll())
     try:
-        await soon(lambda: done or task.done(), what)
+        await soon(lambda: done or task.done(), what, hang_s)
         await task
     finally:
         task.cancel()
 
 
 @asynccontextmanager
-async def page(program: str) -> AsyncIterator[Page]:
+async def page(program: str, hang_s: float = HANG_S) -> AsyncIterator[Page]:
     """A tab in a Chromium of its own."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         port_file = Path(directory) / "DevToolsActivePort"
@@ -152,7 +197,7 @@ async def page(program: str) -> AsyncIterator[Page]:
                 aiohttp.ClientSession() as session,
                 session.ws_connect(f"ws://127.0.0.1:{port}{path}", max_msg_size=MESSAGE_LIMIT_BYTES) as socket,
             ):
-                tab = Page(socket)
+                tab = Page(socket, hang_s)
                 reader = asyncio.create_task(tab.read())
                 await tab.attach()
                 yield tab

@@ -212,6 +212,33 @@ def test_the_keyboard_selects_and_sorts_and_the_focus_stays(tmp_path: Path) -> N
     with_page(tmp_path, work, "cfd", "web")
 
 
+def test_on_a_narrow_screen_a_choice_sorts(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        tab = shown.page
+        visible = "document.querySelector('{}').checkVisibility()"
+        first = "document.querySelector('#domains tbody tr').cells[0].innerText.includes('{}')"
+        shown.world.computes("web")
+        await shown.until_cell("web", 2, "8")
+        await tab.look(1280, dark=False)
+        await tab.until(f"{visible.format('#domains thead')} && !{visible.format('#order')}")
+        await tab.look(420, dark=False)
+        await tab.until(f"!{visible.format('#domains thead')} && {visible.format('#order')}")
+        assert await tab.value("document.querySelector('#order-column').value") == "domain"
+        assert await tab.value(first.format("cfd"))
+        await tab.value("document.querySelector('#order-column').focus()")
+        await tab.value("document.querySelector('#order-column').value = 'CPUs'")
+        await tab.value("document.querySelector('#order-column').dispatchEvent(new Event('change'))")
+        await tab.until(first.format("web"))
+        assert await tab.value("document.activeElement.id") == "order-column"
+        await tab.click("#order-turn", "descending")
+        await tab.until(first.format("cfd"))
+        assert await tab.value("document.querySelector('#order-turn').innerText") == "▲ ascending"
+        await tab.look(1280, dark=False)  # the header knows it too
+        assert await tab.value("document.querySelector('[aria-sort=ascending]').innerText") == "CPUs ▲"
+
+    with_page(tmp_path, work, "cfd", "web")
+
+
 def test_without_administrative_access_the_page_shows_all_and_offers_no_change() -> None:
     async def work(shown: Seen) -> None:
         tab = shown.page
