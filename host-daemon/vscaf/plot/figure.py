@@ -87,7 +87,7 @@ class _Drawing:
             spans = [
                 (low - start_s, high - low)
                 for low, high in itertools.pairwise(marks)
-                if pcpu in (allocated(self.changes, name, high) or ())
+                if pcpu in (allocated(self.changes, name, low) or ())
             ]
             axis.broken_barh(spans, (1.05, BAND), facecolors=colour, linewidth=0)
         axis.set_ylim(0, 1.05 + BAND)
