@@ -33,12 +33,14 @@ SET_POLICY = json.dumps({"name": "equipartition", "options": {}})
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianGuest]:
     logs = tmp_path_factory.mktemp("logs")
     images = REPOSITORY / "build" / "systemd" / "cockpit"
-    with PrivateLibvirt(logs=logs, cache=REPOSITORY / "build" / "lab" / "cache") as lab:
-        with DebianGuest(lab, "cockpit", images, SUITE, PROBE, extend=extend, services=[COCKPIT]) as guest:
-            guest.wait()
-            install(guest)
-            until(lambda: status(guest), "the daemon answers", HANG_S, poll_s=2)
-            yield guest
+    with (
+        PrivateLibvirt(logs=logs, cache=REPOSITORY / "build" / "lab" / "cache") as lab,
+        DebianGuest(lab, "cockpit", images, SUITE, PROBE, extend=extend, services=[COCKPIT]) as guest,
+    ):
+        guest.wait()
+        install(guest)
+        until(lambda: status(guest), "the daemon answers", HANG_S, poll_s=2)
+        yield guest
 
 
 def status(guest: DebianGuest) -> dict[str, Any]:
