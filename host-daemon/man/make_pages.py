@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+from click import Command, Group
 from click_man.core import write_man_pages
 from vscaf import __version__
 from vscaf.cli.main import main as vscaf
@@ -30,12 +31,20 @@ def sound(page: str) -> str:
     return re.sub(r"^(\.SH .*\n)\.PP\n", r"\1", page, flags=re.MULTILINE)
 
 
+def show_no_hidden_options(command: Command) -> None:
+    """click-man 0.4 and 0.5, those of Debian 12 and 13, fail at an option that is hidden from the help."""
+    command.params = [one for one in command.params if not getattr(one, "hidden", False)]
+    for below in command.commands.values() if isinstance(command, Group) else ():
+        show_no_hidden_options(below)
+
+
 def main() -> int:
     if len(sys.argv) != 2:
         print("usage: make_pages.py DIRECTORY", file=sys.stderr)
         return 2
     directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
+    show_no_hidden_options(vscaf)
     write_man_pages("vscaf", vscaf, version=__version__, target_dir=str(directory))
     for made in directory.glob("*.1"):
         made.write_text(sound(made.read_text(encoding="utf-8")), encoding="utf-8")
