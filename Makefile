@@ -144,7 +144,7 @@ soak: image ## run all that takes hours (root); if it was interrupted, it goes o
 	@$(SOAK) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
 	@$(SOAK) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
 	@$(SOAK) 'random histories' make test-unit VSCAF_EXPLORE=1000
-	@$(SOAK) 'replay of guests' make test-guest VSCAF_EXPLORE=1 ARGS='-k tools_agree'
+	@$(SOAK) 'replay of guests' make test-guest VSCAF_EXPLORE=3600 ARGS='-k tools_agree'
 	@$(SOAK) chaos make chaos ARGS='--seconds 1200'
 	@$(SOAK) systemd make test-systemd
 	@$(SOAK) counters make test-counters
