@@ -179,8 +179,8 @@ bench-libgomp: programs venv ## measure the cost of the shim and how well it lea
 bench-pairs: image ## measure pairs of NPB programs in guests, and without, under vscaf and two baselines (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.pairs --output $(BUILD)/bench $(ARGS)
 
-bench-operator: venv ## measure vscaf top with 1,000 domains: first paint, CPU time; ARGS=--quick
-	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.operator --output $(BUILD)/bench $(ARGS)
+bench-operator: venv ## measure vscaf top and the Cockpit page with 1,000 domains: first paint, CPU time; ARGS=--quick
+	@PYTHONPATH=tests/bench:tests/cockpit $(BIN)/python -m vscaf_bench.operator --output $(BUILD)/bench $(ARGS)
 
 bench-parking: image ## measure the cost of parking and offlining vCPUs in a real guest (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.parking --output $(BUILD)/bench $(ARGS)

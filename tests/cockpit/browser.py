@@ -29,7 +29,8 @@ def chromium() -> str | None:
 class Page:
     """A tab. `log`: what the page wrote to its console, and its errors. `hang_s`: how long it waits for something."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse, hang_s: float = HANG_S) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, browser_pid: int, hang_s: float = HANG_S) -> None:
+        self.browser_pid = browser_pid
         self._socket = socket
         self._hang_s = hang_s
         self._frame = ""
@@ -161,14 +162,14 @@ def _frames(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _frames(child)
 
 
-async def until(check: Any, what: Any, hang_s: float = HANG_S) -> None:
+async def until(check: Any, what: Any, hang_s: float = HANG_S, poll_s: float = 0.1) -> None:
     """As vscaf.lab.polling.soon, for a condition that is a coroutine."""
     done = False
 
     async def poll() -> None:
         nonlocal done
         while not await check():  # noqa: ASYNC110  (the browser is asked)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(poll_s)
         done = True
 
     task = asyncio.create_task(poll())
@@ -197,7 +198,7 @@ async def page(program: str, hang_s: float = HANG_S) -> AsyncIterator[Page]:
                 aiohttp.ClientSession() as session,
                 session.ws_connect(f"ws://127.0.0.1:{port}{path}", max_msg_size=MESSAGE_LIMIT_BYTES) as socket,
             ):
-                tab = Page(socket, hang_s)
+                tab = Page(socket, process.pid, hang_s)
                 reader = asyncio.create_task(tab.read())
                 await tab.attach()
                 yield tab

@@ -1,19 +1,24 @@
-"""The cost of the operator's tools. `top`: `vscaf top` in a terminal of 160 x 50, with 1,000 domains.
+"""The cost of the operator's tools with 1,000 domains.
 
-first_paint: from the start of the process until the first domain is on the screen. cpu: its CPU time while every figure
-on the screen changes once a second. Both are compared with the same view of ten domains.
+top: `vscaf top` in a terminal of 160 x 50. page: the Cockpit page in a headless Chromium, 1,280 x 900. first_paint:
+until the first domain is on the screen, from the start of `vscaf top`, or from the opening of the page in a browser
+that runs. cpu: the CPU time of `vscaf top`, or of the browser, while every figure on the screen changes once a second.
+All are compared with the same view of ten domains.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from cockpit_host import missing
 from vscaf.bench.intervals import median_interval
 
+from . import operator_page
 from .agent import cpu_seconds
 from .daemon_cpu import child
 from .pseudo_terminal import Terminal, in_terminal
@@ -71,17 +76,37 @@ def read_for(terminal: Terminal, seconds: float) -> None:
 
 def measure_top(quick: bool, report: Report) -> None:
     """top.first_paint and top.cpu."""
+    measure("top", quick, report, lambda path, _: first_paint_s(path), lambda path, _, time_s: cpu_shares(path, time_s))
+
+
+def measure_page(quick: bool, report: Report) -> None:
+    """page.first_paint and page.cpu. Leaves them out, and says so, if a program is not installed."""
+    if missing():
+        print(f"page: not measured, because {', '.join(missing())} is not installed", file=sys.stderr)
+        return
+    measure("page", quick, report, operator_page.first_paint_s, operator_page.cpu_shares)
+
+
+def measure(
+    tool: str,
+    quick: bool,
+    report: Report,
+    paint_s: Callable[[Path, int], float],
+    shares_of: Callable[[Path, int, int], list[float]],
+) -> None:
+    """Measures a tool at a control socket with many domains, and at one with few."""
     paints: dict[int, list[float]] = {DOMAINS: [], FEW: []}
     shares: dict[int, list[float]] = {}
     with served(DOMAINS) as many, served(FEW) as few:
+        paths = {DOMAINS: many, FEW: few}
         for _ in range(3 if quick else 9):  # in turns
-            paints[DOMAINS].append(first_paint_s(many))
-            paints[FEW].append(first_paint_s(few))
-        for number, path in ((DOMAINS, many), (FEW, few)):
-            shares[number] = cpu_shares(path, 5 if quick else 20)
+            for number, path in paths.items():
+                paints[number].append(paint_s(path, number))
+        for number, path in paths.items():
+            shares[number] = shares_of(path, number, 5 if quick else 20)
     for name, unit, values, bar in (
-        ("top.first_paint", "s", paints, "<= 1 s"),
-        ("top.cpu", "%", shares, "<= 5% of a core"),
+        (f"{tool}.first_paint", "s", paints, "<= 1 s"),
+        (f"{tool}.cpu", "%", shares, "<= 5% of a core"),
     ):
         value, low, high = median_interval(values[DOMAINS])
         base = median_interval(values[FEW])[0]
@@ -92,7 +117,7 @@ def measure_top(quick: bool, report: Report) -> None:
         report.details[name] = {str(number): some for number, some in values.items()}
 
 
-PARTS = {"top": measure_top}
+PARTS = {"top": measure_top, "page": measure_page}
 
 
 def main() -> None:
