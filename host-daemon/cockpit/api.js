@@ -15,10 +15,10 @@ function http(superuser, options = {}) {
     return cockpit.http(SOCKET, {superuser, ...options});
 }
 
-/* The daemon's own words if it answered, else why it could not be asked. */
+/* The daemon's own words if it answered (bytes), else why it could not be asked. */
 function failure(error, body) {
     try {
-        return new Error(JSON.parse(body).error);
+        return new Error(JSON.parse(new TextDecoder().decode(body)).error);
     } catch {
         const why =
             {
@@ -35,17 +35,21 @@ let clockOffset_ms = 0;
 /* The time on the daemon's host, to a second: the browser's clock may differ. */
 export const hostTime_ms = () => Date.now() + clockOffset_ms;
 
+/* The answer comes in chunks: without `stream`, Cockpit joins all of them again for each one. */
 function request(superuser, options) {
     return new Promise((resolve, reject) => {
-        http(superuser)
+        const decoder = new TextDecoder(); // of bytes, because a chunk may end within a letter
+        let body = "";
+        http(superuser, {binary: true})
             .request({body: "", ...options})
             .response((status, headers) => {
                 const told_ms = Date.parse(headers.Date);
                 if (Math.abs(told_ms - hostTime_ms()) > 2000) clockOffset_ms = told_ms - Date.now();
             })
+            .stream(chunk => (body += decoder.decode(chunk, {stream: true})))
             .then(
-                body => resolve(JSON.parse(body)),
-                (error, body) => reject(failure(error, body)),
+                () => resolve(JSON.parse(body)),
+                (error, refusal) => reject(failure(error, refusal)), // `stream` gets no refusals
             );
     });
 }

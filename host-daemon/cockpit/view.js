@@ -3,7 +3,7 @@
 import {COLUMNS, cpuMap, decision, detail, heading, printable, rows, timeline} from "./model.js";
 
 const EVENTS_SHOWN = 200;
-const shown = new Map();
+const shown = new WeakMap(); // by element
 
 export const $ = id => document.getElementById(id);
 
@@ -19,7 +19,7 @@ export function element(name, attributes = {}, ...children) {
     return made;
 }
 
-/* Whether `value` differs from what was last shown at `place`. What is the same is not drawn: focus and scroll stay. */
+/* Whether `value` differs from what this element last showed. What is the same is not drawn: focus and scroll stay. */
 function changed(place, value) {
     const text = JSON.stringify(value);
     if (shown.get(place) === text) return false;
@@ -27,23 +27,40 @@ function changed(place, value) {
     return true;
 }
 
+/* Shows `parts` as the children of `parent`, in order. Each has a `key`, a `value`, and `draw`, which makes its element.
+ * A part whose value is the same as before keeps its element: with 1,000 domains few parts change in a second. */
+function showParts(parent, parts) {
+    const before = shown.get(parent) ?? new Map(),
+        now = new Map();
+    for (const {key, value, draw} of parts) {
+        const text = JSON.stringify(value),
+            old = before.get(key);
+        now.set(key, old?.text === text ? old : {text, made: draw()});
+    }
+    shown.set(parent, now);
+    for (const [key, old] of before) if (now.get(key) !== old) old.made.remove();
+    let next = parent.firstChild;
+    for (const {made} of now.values()) {
+        if (made === next) next = next.nextSibling;
+        else parent.insertBefore(made, next);
+    }
+}
+
 const colour = number => (number === null || number === undefined ? "" : `colour-${number}`);
 
 export function showHeading(status, problem) {
     const {facts, warnings} = status ? heading(status) : {facts: [], warnings: []};
     if (problem) warnings.unshift(status ? `${problem} All values are old.` : problem);
-    if (changed("facts", facts))
+    if (changed($("facts"), facts))
         $("facts").replaceChildren(
             ...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
         );
-    if (changed("problems", warnings))
+    if (changed($("problems"), warnings))
         $("problems").replaceChildren(...warnings.map(text => element("p", {}, printable(text))));
     document.body.classList.toggle("old", Boolean(problem));
 }
 
 export function showMap(status, host, selected) {
-    const nodes = cpuMap(status, host);
-    if (!changed("map", [nodes, selected])) return;
     const cell = one =>
         element(
             "span",
@@ -53,19 +70,25 @@ export function showMap(status, host, selected) {
             },
             one.mark,
         );
-    $("map").replaceChildren(
-        ...nodes.map(node =>
+    const draw = node =>
+        element(
+            "div",
+            {class: "node"},
+            element("span", {class: "node-name", "aria-hidden": "true"}, node.label),
             element(
                 "div",
-                {class: "node"},
-                element("span", {class: "node-name", "aria-hidden": "true"}, node.label),
-                element(
-                    "div",
-                    {class: "cores", role: "img", "aria-label": node.spoken},
-                    ...node.cores.map(core => element("span", {class: "core"}, ...core.map(cell))),
-                ),
+                {class: "cores", role: "img", "aria-label": node.spoken},
+                ...node.cores.map(core => element("span", {class: "core"}, ...core.map(cell))),
             ),
-        ),
+        );
+    const holds = node => node.cores.some(core => core.some(one => one.domain === (selected ?? "")));
+    showParts(
+        $("map"),
+        cpuMap(status, host).map(node => ({
+            key: node.node,
+            value: [node, holds(node)],
+            draw: () => draw(node),
+        })),
     );
 }
 
@@ -105,11 +128,11 @@ const kept = new Map();
 
 export function showTable(status, host, order, selected, onSelect) {
     const wanted = rows(status, host, order);
-    if (!changed("table", [wanted, selected])) return;
     const body = document.querySelector("#domains tbody");
     for (const row of wanted) {
         const line = kept.get(row.name) ?? newRow(row.name, onSelect);
         kept.set(row.name, line);
+        if (!changed(line, [row, row.name === selected])) continue;
         line.classList.toggle("selected", row.name === selected);
         const [badge, name] = line.querySelector("button").children;
         badge.className = `badge ${colour(row.colour)}`;
@@ -119,8 +142,9 @@ export function showTable(status, host, order, selected, onSelect) {
             if (texts[index].textContent !== text) texts[index].textContent = text;
         });
     }
-    const lines = wanted.map(row => kept.get(row.name));
-    for (const [name, line] of kept) if (!lines.includes(line)) kept.delete(name);
+    const lines = wanted.map(row => kept.get(row.name)),
+        names = new Set(wanted.map(row => row.name));
+    for (const name of kept.keys()) if (!names.has(name)) kept.delete(name);
     if (lines.length !== body.children.length || lines.some((line, index) => body.children[index] !== line)) {
         const focused = document.activeElement;
         body.replaceChildren(...lines);
@@ -144,30 +168,29 @@ export function showDetail(domain, weightsCount, buttons) {
     $("detail").hidden = !domain;
     if (!domain) return;
     const said = detail(domain, weightsCount);
-    if (changed("detail", said)) {
+    if (changed($("detail-text"), said)) {
         $("detail-title").textContent = said.name;
         $("detail-text").replaceChildren(
             ...said.sentences.map(text => element("p", {}, text)),
             ...said.programs.map(shownProgram),
         );
     }
+    const place = document.querySelector("#detail .buttons");
     if (
         changed(
-            "buttons",
+            place,
             buttons.map(one => [domain.name, one.label, one.disabled]),
         )
     )
-        document
-            .querySelector("#detail .buttons")
-            .replaceChildren(
-                ...buttons.map(one =>
-                    element(
-                        "button",
-                        {type: "button", disabled: one.disabled, title: one.hint, ".onclick": one.onClick},
-                        one.label,
-                    ),
+        place.replaceChildren(
+            ...buttons.map(one =>
+                element(
+                    "button",
+                    {type: "button", disabled: one.disabled, title: one.hint, ".onclick": one.onClick},
+                    one.label,
                 ),
-            );
+            ),
+        );
 }
 
 /* Shows why a domain has what it has, in the part of the selected domain. `note`: why it is not shown, or null. */
@@ -202,8 +225,6 @@ function shownProgram(program) {
 }
 
 export function showTimeline(status, events, now_ms, window_s) {
-    const lanes = timeline(status, events, now_ms - 1000 * window_s, now_ms);
-    if (!changed("timeline", lanes)) return;
     const segment = (lane, one) => {
         const made = element(
             "span",
@@ -218,44 +239,43 @@ export function showTimeline(status, events, now_ms, window_s) {
         made.style.height = `${one.known ? 35 + (65 * one.count) / Math.max(1, lane.most) : 100}%`;
         return made;
     };
-    $("timeline").replaceChildren(
-        ...(lanes.length
-            ? lanes.map(lane =>
-                  element(
-                      "div",
-                      {class: "lane"},
-                      element("span", {class: "lane-name", "aria-hidden": "true"}, lane.label),
-                      element(
-                          "div",
-                          {class: "lane-time", role: "img", "aria-label": lane.spoken},
-                          ...lane.segments.map(one => segment(lane, one)),
-                      ),
-                  ),
-              )
-            : [element("p", {}, "No domain had pCPUs.")]),
-    );
+    const draw = lane =>
+        element(
+            "div",
+            {class: "lane"},
+            element("span", {class: "lane-name", "aria-hidden": "true"}, lane.label),
+            element(
+                "div",
+                {class: "lane-time", role: "img", "aria-label": lane.spoken},
+                ...lane.segments.map(one => segment(lane, one)),
+            ),
+        );
+    const lanes = timeline(status, events, now_ms - 1000 * window_s, now_ms).map(lane => ({
+        key: lane.name,
+        value: lane,
+        draw: () => draw(lane),
+    }));
+    const none = {key: null, value: null, draw: () => element("p", {}, "No domain had pCPUs.")};
+    showParts($("timeline"), lanes.length ? lanes : [none]);
 }
 
 export function showEvents(events, domain) {
-    const lines = events
-        .filter(one => domain === null || one.domain === domain)
-        .slice(-EVENTS_SHOWN)
-        .reverse()
-        .map(decision);
-    if (!changed("events", lines)) return;
-    document
-        .querySelector("#events tbody")
-        .replaceChildren(
-            ...lines.map(one =>
-                element(
-                    "tr",
-                    {class: one.warning ? "warning" : null},
-                    ...[one.time, (one.warning ? "⚠ " : "") + one.kind, one.domain, one.change, one.why].map(text =>
-                        element("td", {}, text),
-                    ),
-                ),
+    const draw = one =>
+        element(
+            "tr",
+            {class: one.warning ? "warning" : null},
+            ...[one.time, (one.warning ? "⚠ " : "") + one.kind, one.domain, one.change, one.why].map(text =>
+                element("td", {}, text),
             ),
         );
+    showParts(
+        document.querySelector("#events tbody"),
+        events
+            .filter(one => domain === null || one.domain === domain)
+            .slice(-EVENTS_SHOWN)
+            .reverse()
+            .map(event => ({key: `${event.number} ${event.time} ${event.kind}`, value: null, draw: () => draw(decision(event))})),
+    );
 }
 
 /* Asks for confirmation. `fields`: elements. `work` gets called on confirmation. If it fails, the dialog shows why. */

@@ -1,4 +1,4 @@
-/* Joins the parts: asks the daemon once a second, keeps what it said, and shows it. */
+/* Joins the parts: asks the daemon again and again, keeps what it said, and shows it. */
 
 import {
     explain,
@@ -10,7 +10,7 @@ import {
     setBounds,
     watchAdministrativeAccess,
 } from "./api.js";
-import {explanation, hostCpus, printable} from "./model.js";
+import {explanation, hostCpus, interval_ms, printable} from "./model.js";
 import {domainActions, policyOptions, policyText, rollbackText} from "./writes.js";
 import {
     $,
@@ -26,7 +26,6 @@ import {
     showTimeline,
 } from "./view.js";
 
-const INTERVAL_MS = 1000;
 const EVENTS_KEPT = 1000;
 const NEEDS_ACCESS = "You need administrative access for this.";
 
@@ -88,7 +87,7 @@ async function refresh() {
 
 async function refreshForever() {
     if (!document.hidden) await refresh();
-    window.setTimeout(refreshForever, INTERVAL_MS);
+    window.setTimeout(refreshForever, interval_ms(page.status));
 }
 
 async function askExplanation(name) {
@@ -209,9 +208,8 @@ watchAdministrativeAccess(allowed => {
     show();
 });
 followEvents(events => {
-    page.events = [...page.events, ...events].slice(-EVENTS_KEPT);
+    page.events = [...page.events, ...events].slice(-EVENTS_KEPT); // shown with the next answer
     if (events.some(one => one.kind === "pool")) readHost();
-    show();
 });
 readHost();
 refreshForever();

@@ -89,6 +89,26 @@ def test_the_page_shows_domains_and_their_pcpus(tmp_path: Path) -> None:
     with_page(tmp_path, work, "cfd", "web")
 
 
+def test_what_does_not_change_keeps_its_element(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        tab = shown.page
+        await shown.until_cell("web", 1, "resting")
+        await tab.value("window.nodes = [...document.querySelectorAll('#map .node')]")
+        shown.world.computes("web")
+        await tab.until("document.querySelectorAll('#map .cell.domain').length === 8")
+        kept = "[...document.querySelectorAll('#map .node')].map((one, index) => one === window.nodes[index])"
+        assert sorted(await tab.value(kept)) == [False, True], "one NUMA node has another use, and the other has not"
+        assert await tab.value("document.querySelectorAll('#timeline .lane').length") == 1
+        shown.world.computes("cfd")
+        await tab.until("document.querySelectorAll('#timeline .lane').length === 2")
+        names = "[...document.querySelectorAll('#timeline .lane-name')].map(one => one.innerText)"
+        assert await tab.value(names) == ["cfd", "web"]
+        times = "[...document.querySelectorAll('#events tbody tr')].map(one => one.cells[0].innerText)"
+        assert await tab.value(times) == sorted(await tab.value(times), reverse=True)
+
+    with_page(tmp_path, work, "cfd", "web")
+
+
 def test_a_policy_is_set_after_confirmation_and_rolled_back(tmp_path: Path) -> None:
     async def work(shown: Seen) -> None:
         tab, daemon = shown.page, shown.world.daemon

@@ -163,6 +163,16 @@ def test_an_explanation_leaves_out_what_is_not_known(tmp_path: Path) -> None:
     ]
 
 
+def test_many_domains_are_asked_for_less_often(tmp_path: Path) -> None:
+    numbers = [0, 10, 250, 1000]
+    said = run(
+        tmp_path,
+        "[m.interval_ms(null), ...numbers.map(number => m.interval_ms({domains: Array(number)}))]",
+        numbers=numbers,
+    )
+    assert said == [1000, 1000, 1000, 1000, 4000]
+
+
 @pytest.mark.parametrize("text", ["[]", "3", "null", "{", "key=3", '"text"'])
 def test_policy_options_must_be_an_object(tmp_path: Path, text: str) -> None:
     caught = "(() => { try { return m.policyOptions(text); } catch (error) { return error.message; } })()"
