@@ -10,9 +10,20 @@ from pathlib import Path
 
 import pytest
 from click import Command, Group
+from msgspec.inspect import DataclassType, StructType, type_info
 from vscaf import __version__
+from vscaf.bench.accept import part
+from vscaf.bench.barriers import BarrierFigures
+from vscaf.bench.figures import ArrangementFigures, Comparison, Figures, GroupFigures, WorkloadFigures
+from vscaf.bench.intervals import Figure
+from vscaf.bench.report.context import ReportContext
+from vscaf.bench.report.files import Results
+from vscaf.bench.report.recommendation import Recommendation
+from vscaf.bench.samples import Execution, ProgramSample, RunKey, Sample
 from vscaf.cli.main import main
 from vscaf.config import Config, DomainConfig, load_config
+from vscaf.record.lines import Decided, Result, State
+from vscaf_policies import DomainState, PoolState, SpeedupPoint
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "host-daemon" / "man"
@@ -34,6 +45,7 @@ def test_there_is_one_version() -> None:
     assert meson and debian
     found = {path: version_in(path) for path in ("setup.cfg", "policies/setup.cfg", "tests/lab/setup.cfg")}
     found |= {"meson.build": meson[1], "debian/changelog": debian[1].split("-")[0]}
+    found["ansible/galaxy.yml"] = re.findall(r"^version: (\S+)$", text("ansible/galaxy.yml"), re.MULTILINE)[0]
     assert found == dict.fromkeys(found, __version__)
 
 
@@ -94,6 +106,25 @@ def test_the_page_of_the_configuration_has_every_key(pages: Path) -> None:
     page = (pages / "vscaf.toml.5").read_text(encoding="utf-8")
     for key in (*Config.__struct_fields__, *DomainConfig.__struct_fields__):
         assert re.search(rf"^(\[{key}|{key} = )", page, re.MULTILINE), key
+
+
+RECORDED = (State, Decided, Result, PoolState, DomainState, SpeedupPoint)
+BENCHED = (RunKey, Execution, ProgramSample, Sample, Results, ReportContext, Recommendation, Figures, Figure)
+BENCHED += (WorkloadFigures, GroupFigures, ArrangementFigures, Comparison, BarrierFigures, part.Result)
+
+
+def fields_of(one: type) -> list[str]:
+    info = type_info(one)
+    assert isinstance(info, DataclassType | StructType)
+    return [field.name for field in info.fields]
+
+
+@pytest.mark.parametrize(("page", "types"), [("vscaf-recording.5", RECORDED), ("vscaf-bench.5", BENCHED)])
+def test_the_pages_of_files_have_every_field(page: str, types: tuple[type, ...]) -> None:
+    lines = re.findall(r"^\.(?:It )?Li (.*)$", (MANUAL / f"{page}.in").read_text(encoding="utf-8"), re.MULTILINE)
+    named = set(re.findall(r"\w+", " ".join(lines)))
+    fields = {(one.__name__, name) for one in types for name in fields_of(one)}
+    assert {f"{owner}.{name}" for owner, name in fields if name not in named} == set()
 
 
 def test_the_pages_name_only_pages_that_exist(pages: Path) -> None:
