@@ -29,7 +29,7 @@ define fuzz-agent
 endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
-    packages check-packages check-cockpit check-ansible check-ansible-roots \
+    packages check-packages check-wheels check-cockpit check-ansible check-ansible-roots \
     check-ansible-site check-molecule ansible-venv docs chaos check demo demo-standalone \
     bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
     screenshots clean
@@ -103,6 +103,9 @@ check-packages: ## build, install, upgrade, run and purge the packages in fresh 
 	@$(STAGE) 'packages on Debian 12' $(ROOT) tests/in-fresh-root bookworm tests/packages/check
 	@$(STAGE) 'packages on Debian 13' $(ROOT) tests/in-fresh-root trixie tests/packages/check
 
+check-wheels: setup ## build the wheels in build/wheels, install them in a new environment, run them (PyPI; not in check)
+	@$(STAGE) wheels tests/packages/check-wheels $(BUILD)/wheels
+
 check-cockpit: venv ## test the Cockpit page in Chromium with a real cockpit-ws; pictures: build/screenshots; not in check
 	@[ -x /usr/lib/cockpit/cockpit-ws ] && command -v chromium && command -v node || { $(SAY) 'not all is installed:' \
 	    'apt-get install --no-install-recommends cockpit-ws cockpit-bridge chromium nodejs (Cockpit then listens on port 9090)'; exit 1; } >&2
@@ -146,6 +149,7 @@ soak: image ## run all that takes hours (root); if it was interrupted, it goes o
 	@$(SOAK) systemd make test-systemd
 	@$(SOAK) counters make test-counters
 	@$(SOAK) packages make check-packages
+	@$(SOAK) wheels make check-wheels
 	@$(SOAK) documentation make docs
 	@$(SOAK) 'Cockpit page' make check-cockpit
 	@$(SOAK) 'Ansible collection' make check-ansible
