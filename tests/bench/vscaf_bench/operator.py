@@ -2,8 +2,8 @@
 
 top: `vscaf top` in a terminal of 160 x 50. page: the Cockpit page in a headless Chromium, 1,280 x 900. first_paint:
 until the first domain is on the screen, from the start of `vscaf top`, or from the opening of the page in a browser
-that runs. cpu: the CPU time of `vscaf top`, or of the browser, while every figure on the screen changes once a second.
-All are compared with the same view of ten domains.
+that runs. cpu: the CPU time of `vscaf top`, or of the browser, while every figure changes once a second.
+The page shows them every 4 s. All are compared with the same view of ten domains.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from browser import Page, chromium, page, until
 from cockpit_host import cockpit
+from vscaf.lab.processes import tree
 from vscaf.values import HostCpus
 
 from .agent import cpu_seconds
@@ -19,6 +20,7 @@ from .simulated_guests import VCPUS
 
 WIDTH = 1280
 SETTLING_S = 5.0
+WINDOW_S = 8.0
 NAME = "#domains tbody button.name"
 DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """True after what was changed before has been drawn."""
@@ -64,15 +66,19 @@ def first_paint_s(control_socket: Path, domains: int) -> float:
 
 
 def cpu_shares(control_socket: Path, domains: int, seconds: int) -> list[float]:
-    """The CPU time of the browser in each second, in % of a core. Without a GPU it draws on the CPU."""
+    """The CPU time of the browser in each of some windows, in % of a core: half as many as *seconds*, 3 at least.
+
+    A window is a multiple of the time between two answers, which is longer with many domains. Without a GPU the browser
+    draws on the CPU.
+    """
 
     async def work() -> list[float]:
         async with opened(control_socket, domains) as (tab, _):
             await asyncio.sleep(SETTLING_S)
             shares = []
-            for _ in range(seconds):
+            for _ in range(max(3, seconds // 2)):
                 before, began_s = tree_seconds(tab.browser_pid), time.monotonic()
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(WINDOW_S)
                 shares.append(100.0 * (tree_seconds(tab.browser_pid) - before) / (time.monotonic() - began_s))
             return shares
 
@@ -81,15 +87,4 @@ def cpu_shares(control_socket: Path, domains: int, seconds: int) -> list[float]:
 
 def tree_seconds(pid: int) -> float:
     """The CPU time of a process and of those that it has started, and so on, while they run."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
-    total_s, found = 0.0, [pid]
-    while found:
-        one = found.pop()
-        total_s += cpu_seconds(one)
-        found += [child for child, parent in parents.items() if parent == one]
-    return total_s
+    return sum(cpu_seconds(one) for one in tree(pid))

@@ -75,10 +75,9 @@ class ExploreMemory:
     nothing is varied. whole: the predicted sum of the base. since_s: the time when the variation began. at_s: the time
     of the last call. considered_at_s: the time of the last search for a variation. exhausted_knowledge: the knowledge
     (and the duration of a transition, which is a part of the cost) with which that search found none, or none that
-    costs less than enough_s. account_s: what may still be lost, in
-    seconds of the whole sum. granted_at_s: the time of the last start-up allowance. competing: the domains that
-    competed in the last call. lost_s: the cost of exploring so far. watched_s: the time in which that cost arose.
-    charged_s: the cost charged for the present variation.
+    costs less than enough_s. account_s: what may still be lost, in seconds of the whole sum. granted_at_s: the time of
+    the last start-up allowance. competing: the domains that competed in the last call. lost_s: the cost of exploring so
+    far. watched_s: the time in which that cost arose. charged_s: the cost charged for the present variation.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
