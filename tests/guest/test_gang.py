@@ -72,6 +72,7 @@ def test_nobody_computes_where_another_has_its_turn(shared_lab: PrivateLibvirt, 
     with ganging(shared_lab, pair, "turns") as daemon:
         daemon.wait(agents_connected)
         programs = [guest.start(over_and_over("vscaf-run cg.S")) for guest in pair]
+        until(lambda: resumed(daemon.events()))  # before the first turn both compute
         for _ in range(TRIES):
             daemon.wait(in_turns)
             before = len(daemon.events())

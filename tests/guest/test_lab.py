@@ -15,6 +15,7 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.lab import Guest, LabError, PrivateLibvirt, cgroups, processes
+from vscaf.lab import guest as guest_module
 from vscaf.lab.polling import HANG_S, until
 from vscaf.occupancy.sampler import Sampler
 
@@ -69,6 +70,17 @@ def test_a_guest_that_does_not_answer_shows_where_it_is(shared_lab: PrivateLibvi
         assert "a warning of the kernel" not in guest.console_log.read_text(errors="replace")
     finally:
         guest.stop()
+
+
+def test_an_error_says_where_a_guest_is_that_does_not_answer(
+    shared_lab: PrivateLibvirt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest_module, "ANSWER_DEADLINE_S", 0.01)
+    with pytest.raises(AssertionError) as error, Guest(shared_lab, "lab-silent", IMAGE, vcpus=1) as guest:
+        guest.domain.suspend()
+        raise AssertionError("not true after 60 s")
+    (note,) = error.value.__notes__
+    assert "guest lab-silent did not answer" in note and note.count("CPU#0") == 2, note
 
 
 def test_commands_run_side_by_side_and_are_told_apart(pair: Pair) -> None:

@@ -22,6 +22,7 @@ from vscaf.occupancy.qemu import vcpu_threads
 AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"
 BOOT_DEADLINE_S = 300.0  # of an emulated guest, with others, on a busy machine
+ANSWER_DEADLINE_S = 20.0  # of a guest after an error: only to tell what to write about it
 
 
 class Guest:
@@ -186,14 +187,18 @@ class Guest:
         self._runner = Runner(self._lab_socket, self.name)
 
     def wait_ready(self, deadline_s: float = BOOT_DEADLINE_S) -> None:
-        """Waits until the guest runs commands. At the deadline, raises TimeoutError with its vCPUs' state and its last
+        """Waits until the guest runs commands. At the deadline, raises TimeoutError as `_answer`."""
+        self._answer(deadline_s)
+        self.boot_s = time.monotonic() - self._started_s
+
+    def _answer(self, deadline_s: float) -> None:
+        """Returns once the guest answers. At the deadline, raises TimeoutError with its vCPUs' state and its last
         console lines."""
         try:
             self.runner.clock(deadline_s)
         except TimeoutError as error:
             console_text = self.console_log.read_text(errors="replace")[-1000:] if self.console_log.exists() else ""
             raise TimeoutError(f"{error}; {self._vcpu_state()}; it last printed: {console_text}") from None
-        self.boot_s = time.monotonic() - self._started_s
 
     def _vcpu_state(self) -> str:
         """The vCPUs' CPU time within a second, and their instruction pointers and flags before and after it."""
@@ -225,6 +230,11 @@ class Guest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            try:
+                self._answer(ANSWER_DEADLINE_S)
+            except (OSError, LabError) as silent:  # TimeoutError is an OSError
+                error.add_note(str(silent))  # it may be the cause of the error
         self.stop()
 
     def stop(self) -> None:

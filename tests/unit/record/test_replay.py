@@ -146,34 +146,34 @@ def exploring(pool: PoolState, options: Mapping[str, Any]) -> Mapping[str, int]:
 exploring.explores = True  # type: ignore[attr-defined]
 
 
-def test_exploring_searches_again_at_the_beginning_of_a_file(tmp_path: Path) -> None:
-    """What exploring knows to be useless is not in a file, so daemon and replay both forget it there.
+def test_exploring_searches_again_once_transitions_are_shorter(tmp_path: Path) -> None:
+    """The length of a transition is recorded with each decision, so a replay begins to explore at the same time.
 
     Here moving CPUs takes long at first, so no variation pays. As soon as it is fast, one does, but nothing else has
-    changed. So the next search begins with the next file, and not earlier.
+    changed. A file that begins meanwhile, without what exploring found to be useless, changes nothing.
     """
 
-    def recorded_lines(new_file: bool) -> list[Line]:
+    def recorded_lines(new_file_at: int | None) -> list[Line]:
         log = DecisionLog(Config(pool="0-35", state_directory=str(tmp_path)), EventLog())
         log.recorder = recorder = MemoryRecorder(log.recorder)
         recorder.start()
         decider, memory = Decider(0.01), DecideMemory()
-        # Known by C alone: points are other objects in each file, and so would be other knowledge.
         unsure = [domain(name, allocation=18, scaf_weight=weight) for name, weight in (("a", 4.0), ("b", 3.0))]
         for second in range(6):
             decider.transition_s = 100.0 if second < 3 else 0.1
-            if second == 4 and new_file:
+            if second == new_file_at:
                 recorder.files.full = True
             state = pool(36, *unsure, time_s=100.0 + second)
             chosen = PolicyConfig(name="equipartition")
             memory = log.decide(decider, state, exploring, chosen, memory).memory
         return lines_of(recorder.texts)
 
-    for new_file in (False, True):
-        lines = recorded_lines(new_file)
+    for new_file_at in (None, 2, 3, 4):
+        lines = recorded_lines(new_file_at)
+        assert sum(isinstance(one, State) for one in lines) == (1 if new_file_at is None else 2)
         decided = [one for one in lines if isinstance(one, Decided)]
         explored = [any("exploring" in why for why in one.result.reasons.values()) for one in decided]
-        assert explored == [False, False, False, False, new_file, False]
+        assert explored == [False, False, False, True, False, False]
         assert first_difference(lines, PolicyOf(lambda name: exploring)) == (6, None)
 
 
