@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from rich.console import Console
-from vscaf.bench.accept import acceptance, counters, siblings, splits, unplug
+from vscaf.bench.accept import acceptance, counters, papi, siblings, splits, unplug
 from vscaf.bench.accept.archive import host_names, scrubbed, scrubbed_values, write_archive
 from vscaf.bench.accept.context import Context, Part, end_guests
 from vscaf.bench.accept.counters import Learned, Program, Reports
@@ -21,6 +21,7 @@ from vscaf.bench.accept.papi import found_papi
 from vscaf.bench.accept.part import Deadline, Outcome, Result, Verdict, end_of_first
 from vscaf.bench.accept.siblings import Pins
 from vscaf.bench.accept.unplug import AGAIN, PLUGGED, UNPLUGGED, Look, Phase
+from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.samples import ALONE, Execution, ProgramSample, RunKey, Sample
 from vscaf.errors import UsageError
 
@@ -176,6 +177,13 @@ def test_papi_is_found_in_the_list_of_libraries():
         "\tlibpaper.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libpaper.so.1\n"
     )
     assert found_papi(cached) == {"libpapi.so.7.0": Path("/lib/x86_64-linux-gnu/libpapi.so.7.0")}
+
+
+def test_what_papi_needs_comes_along_without_the_c_library(monkeypatch):
+    monkeypatch.setattr(papi, "found_papi", lambda _cached: {"libpapi.so.7.0": workload_directory() / "cg.S"})
+    found = papi.papi_libraries()
+    assert found.keys() >= {"libpapi.so.7.0", "libgomp.so.1"} and found["libgomp.so.1"].is_file()
+    assert not any(name.startswith(("libc.", "libm.", "ld-linux")) for name in found)
 
 
 # Siblings
