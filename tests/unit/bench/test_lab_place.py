@@ -30,6 +30,12 @@ def test_a_clock_that_cannot_be_read_is_said(error):
         member.clock_ahead_s()
 
 
+def test_an_agent_that_does_not_end_is_said():
+    member = LabMember(SimpleNamespace(name="a", vcpus=2, run=fails(TimeoutError("`killall` has not ended"))))
+    with pytest.raises(PlaceError, match="guest a: its agent could not be switched: `killall` has not ended"):
+        member.use_agent(False)
+
+
 def test_a_command_in_a_guest_that_is_gone_is_ended():
     LabStarted(SimpleNamespace(done=lambda: False, kill=fails(LabError("guest a is gone")))).kill()
 

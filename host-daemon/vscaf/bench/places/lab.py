@@ -67,7 +67,10 @@ class LabMember:
         return self._guest.qemu_pid
 
     def use_agent(self, running: bool) -> None:
-        done = self._guest.run(_AGENT_ON if running else _AGENT_OFF)
+        try:
+            done = self._guest.run(_AGENT_ON if running else _AGENT_OFF)
+        except TimeoutError as error:
+            raise PlaceError(f"guest {self.name}: its agent could not be switched: {error}") from None
         if done.status != 0:
             raise PlaceError(f"guest {self.name}: its agent could not be switched: {done.text[-300:]}")
 
