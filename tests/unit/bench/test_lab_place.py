@@ -48,10 +48,10 @@ def test_a_guest_that_does_not_boot_is_said(tmp_path, monkeypatch):
             raise TimeoutError("no answer")
 
     @contextmanager
-    def libvirt(**_):
+    def private_libvirt(**_):
         yield SimpleNamespace(directory=tmp_path)
 
-    monkeypatch.setattr(lab, "PrivateLibvirt", libvirt)
+    monkeypatch.setattr(lab, "PrivateLibvirt", private_libvirt)
     monkeypatch.setattr(lab, "image_with", lambda *_: tmp_path)
     monkeypatch.setattr(lab, "Guest", lambda *_, **__: Booting())
     monkeypatch.setattr(lab.os, "sched_getaffinity", lambda _: {0, 1})
