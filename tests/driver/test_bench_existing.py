@@ -257,6 +257,32 @@ def test_what_a_killed_bench_found_is_put_back_by_the_next(bench: Bench, monkeyp
     assert bench.as_found() and not (bench.output / "found.json").exists()
 
 
+def test_after_a_bench_that_was_killed_the_pool_is_that_of_what_it_found(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pool(output: Path | None) -> list[int]:
+        return pool_of(bench.uri, ("a", "b"), None, bench.faults.open, output=output)
+
+    leave_behind(bench, monkeypatch)
+    assert (pool(None), pool(bench.output)) == ([0, 2], [0, 2, 4])
+    assert run_through(bench) == "" and bench.as_found()
+    assert pool(bench.output) == [0, 2, 4]
+
+
+def test_an_agent_that_a_killed_bench_has_stopped_is_started_for_policies(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for guest in bench.guests.values():
+        with_an_agent(guest, status=f"[ -e {guest.directory / 'agent'} ]")
+        as_a_service(guest)
+    leave_behind(bench, monkeypatch)
+    for guest in bench.guests.values():
+        (guest.directory / "agent").unlink()
+    with bench.place(("unmanaged", "equipartition")):
+        assert all((guest.directory / "agent").exists() for guest in bench.guests.values())
+    assert bench.as_found() and not (bench.output / "found.json").exists()
+
+
 def test_what_was_found_of_other_domains_is_kept_for_their_next_bench(bench: Bench) -> None:
     path = bench.output / "found.json"
     with bench.place():
@@ -517,6 +543,18 @@ def test_it_is_refused_beside_a_daemon(bench: Bench, tmp_path: Path) -> None:
     assert not bench.faults.called
     with bench.place(control_socket=daemon.control_socket):
         pass
+
+
+def test_it_is_refused_beside_a_daemon_with_another_socket(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    site = Site(bench.uri, tmp_path / "d", tmp_path / "d")
+    with (
+        DaemonProcess(site, "0,2", {"a": {}, "b": {}}, policy="equipartition"),
+        pytest.raises(UsageError, match="another vscaf daemon uses it: stop that one first"),
+        bench.place(),
+    ):
+        pass
+    assert not bench.faults.called
 
 
 # What is refused

@@ -115,7 +115,7 @@ def coming_going(*, sources: Sources, large: str, medium: str, small: str, scale
 
     sizes = {"L": large, "M": medium, "S": small}
     if sources == Sources():
-        sources = Sources(shipped=tuple(sizes.values()))
+        sources = Sources(shipped=tuple(dict.fromkeys(sizes.values())))
     design = designs.coming_going(sizes, scale, no_vm=options.place.no_vm)
     _exit_with(lambda: measure.run(design, sources, options), options.output)
 

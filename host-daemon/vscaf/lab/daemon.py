@@ -131,8 +131,8 @@ class DaemonProcess:
             connection.request("GET", f"/v1/{resource}")
             answer = connection.getresponse()
             body = answer.read()
-        except OSError as error:
-            raise LabError(f"{resource} of the daemon at {self.control_socket}: {error}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise LabError(f"{resource} of the daemon at {self.control_socket}: {error}: see {self.log}") from error
         finally:
             connection.close()
         if answer.status != http.HTTPStatus.OK:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from rich.console import Console
-from vscaf.bench.accept import acceptance, counters, siblings, splits, unplug
+from vscaf.bench.accept import acceptance, counters, papi, siblings, splits, unplug
 from vscaf.bench.accept.archive import host_names, scrubbed, scrubbed_values, write_archive
 from vscaf.bench.accept.context import Context, Part, end_guests
 from vscaf.bench.accept.counters import Learned, Program, Reports
@@ -21,6 +21,7 @@ from vscaf.bench.accept.papi import found_papi
 from vscaf.bench.accept.part import Deadline, Outcome, Result, Verdict, end_of_first
 from vscaf.bench.accept.siblings import Pins
 from vscaf.bench.accept.unplug import AGAIN, PLUGGED, UNPLUGGED, Look, Phase
+from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.samples import ALONE, Execution, ProgramSample, RunKey, Sample
 from vscaf.errors import UsageError
 
@@ -178,6 +179,13 @@ def test_papi_is_found_in_the_list_of_libraries():
     assert found_papi(cached) == {"libpapi.so.7.0": Path("/lib/x86_64-linux-gnu/libpapi.so.7.0")}
 
 
+def test_what_papi_needs_comes_along_without_the_c_library(monkeypatch):
+    monkeypatch.setattr(papi, "found_papi", lambda _cached: {"libpapi.so.7.0": workload_directory() / "cg.S"})
+    found = papi.papi_libraries()
+    assert found.keys() >= {"libpapi.so.7.0", "libgomp.so.1"} and found["libgomp.so.1"].is_file()
+    assert not any(name.startswith(("libc.", "libm.", "ld-linux")) for name in found)
+
+
 # Siblings
 
 CORES = ((0, 8), (1, 9), (2, 10), (3, 11))
@@ -201,6 +209,8 @@ def test_siblings_pass_if_every_guest_core_is_on_a_core_of_its_own():
         (pinned(2, 2), "second: the siblings of guest core 0 are on CPUs 2"),
         (pinned((2, 10), (2, 10)), "second: vCPU 0 may run on CPUs 2,10 instead of one"),
         (pinned(1, 9), "first and second share the core of CPUs 1,9"),
+        (pinned(2, tuple(range(12))), "second: vCPU 1 may run on CPUs 0-11 instead of one"),
+        (pinned(12, 13), "second: vCPU 0 may run on CPUs 12, outside the pool"),
         (pinned(2, 10, online=(0,)), "second had no two siblings online"),
     ],
 )
@@ -258,6 +268,13 @@ def test_splits_fail_unless_it_is_shown_that_the_policy_is_near_the_best(policy,
 def test_a_round_without_all_splits_does_not_count():
     cut = {**BY_SPLIT, (3, 1): rounds(2.0, 2.0)}
     assert splits.judge(rounds(3.9, 3.9, 3.9), cut, None).reason.startswith("not decided in fewer")
+
+
+def test_the_best_split_is_not_known_while_one_has_no_undisturbed_run():
+    found = {("static", split): BY_SPLIT[split] for split in ((1, 3), (2, 2))}
+    verdict = splits.judge(rounds(3.9, 3.9, 3.9), splits.of_splits(found, list(BY_SPLIT)), None, disturbed=3)
+    assert verdict.outcome is Outcome.FAILED and "disturbed 3 runs" in verdict.reason
+    assert splits.of_splits({("static", split): one for split, one in BY_SPLIT.items()}, list(BY_SPLIT)) == BY_SPLIT
 
 
 def test_splits_are_in_whole_cores():

@@ -9,6 +9,7 @@ from vscaf.bench.barriers import BARRIERS, barrier_figures
 from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.figures import figures
 from vscaf.bench.places.place import BASELINES
+from vscaf.bench.samples import Execution, ProgramSample, RunKey, Sample
 
 LOOP = "barrier.S"
 
@@ -30,6 +31,23 @@ def test_each_number_of_guests_has_its_figure_alone_first() -> None:
         (2, "unmanaged", 0, pytest.approx(second_ns * (1.5 + 0.5) / 2), 2),
     ]
     assert figures(samples, BASELINES).barriers == tuple(barrier_figures(samples))
+
+
+def test_the_start_of_the_program_is_no_time_of_its_barriers() -> None:
+    """Each execution starts for a second, and then has 10 sections of a tenth of a second."""
+    done = tuple(
+        Execution(
+            start_s,
+            start_s + 2.5,
+            True,
+            0,
+            ((start_s, 0.0), *((start_s + 1 + section / 10, section / 10) for section in range(1, 11))),
+        )
+        for start_s in (0.0, 2.5)
+    )
+    sample = Sample(RunKey(1, (LOOP,), "unmanaged"), 1, "", (0.0, 4.0), (ProgramSample(LOOP, "first", done),))
+    (found,) = barrier_figures([sample])
+    assert found.ns.value == pytest.approx(1e9 / BARRIERS[LOOP])
 
 
 def test_disturbed_and_wrong_runs_have_no_figure() -> None:

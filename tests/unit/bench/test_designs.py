@@ -1,9 +1,12 @@
 """Which workloads compute together, and when they start."""
 
 import pytest
+from click.testing import CliRunner
+from vscaf.bench import measure
 from vscaf.bench.designs import STARTS_S, barriers, coming_going, together
 from vscaf.bench.workloads.gather import gather
 from vscaf.bench.workloads.options import Sources
+from vscaf.cli.main import main
 from vscaf.errors import UsageError
 
 TREES = ("uts-geometric.A", "uts-geometric.W", "uts-geometric.S")
@@ -27,6 +30,16 @@ def test_trees_come_and_go_as_in_the_study():
     assert "static" not in design.arrangements
     with pytest.raises(UsageError, match="no workload"):
         design.groups(workloads(*TREES[:2]))
+
+
+def test_two_sizes_may_be_the_same_tree(monkeypatch):
+    seen = []
+    monkeypatch.setattr(measure, "run", lambda design, sources, options: seen.append((design, sources)) or 0)
+    done = CliRunner().invoke(main, ["bench", "coming-going", "--medium", TREES[2]])
+    assert done.exit_code == 0, done.output
+    ((design, sources),) = seen
+    large, small = TREES[0], TREES[2]
+    assert design.groups(gather(sources, None, print))[2] == (large, small, small, small)
 
 
 def test_barriers_run_in_one_guest_then_in_two():

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from vscaf.bench.observe import pace
 from vscaf.bench.observe.host_load import HostLoadMeter
 from vscaf.bench.observe.pace import PaceMeter, Paces, steady_seconds
 from vscaf.lab.errors import LabError
@@ -132,6 +133,26 @@ def test_a_pace_meter_that_fails_is_said(capfd):
 def test_an_error_is_not_hidden_by_a_pace_meter_that_fails():
     with pytest.raises(RuntimeError, match="its own"), PaceMeter([max(CPUS) + 500]):
         raise RuntimeError("its own")
+
+
+MUCH = """#!/bin/sh
+yes '1.000000 100' | head -n 100000
+touch "$0.done"
+exec sleep 1000
+"""
+
+
+def test_a_pace_meter_of_a_long_run_does_not_wait_for_its_reader(tmp_path, monkeypatch):
+    """It prints more than a pipe holds."""
+    program = tmp_path / "host-daemon" / "pace"
+    program.parent.mkdir()
+    program.write_text(MUCH)
+    program.chmod(0o755)
+    monkeypatch.setenv("VSCAF_BUILD", str(tmp_path))
+    monkeypatch.setattr(pace, "DRAIN_S", 0.01)
+    with PaceMeter([0]) as meter:
+        until((program.parent / "pace.done").exists)
+    assert len(meter.paces.by_pcpu[0]) == 100_000 - 1  # the last line does not count: it may be incomplete
 
 
 def sampled(at_s, thread, run_ns, domain="first", cpu=0):

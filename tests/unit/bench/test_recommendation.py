@@ -158,8 +158,20 @@ def test_without_something_to_compare_the_reason_is_said(some: list[ArrangementF
 
 def test_without_any_pair_there_is_no_recommendation() -> None:
     found = recommend(Figures((), (), (), (CG,)))
-    assert found.answer is Answer.UNKNOWN and "Nothing has been measured yet" in text(found)
+    assert found.answer is Answer.UNKNOWN and "nothing can be judged" in text(found)
+    assert "Nothing has been measured yet" not in text(found)
     assert "Left out, because a program was not measured alone yet, or was wrong then: cg.W+cg.W." in found.sentences
+    assert "Nothing has been measured yet" in text(recommend(Figures((), (), ())))
+
+
+def test_programs_that_were_wrong_are_the_reason_why_nothing_can_be_compared() -> None:
+    """Their rounds are not missing."""
+    reason = "programs failed or their results were wrong, so no round can be compared"
+    under_a_policy = recommend(figures({CG: [arrangement("unmanaged"), arrangement("fair", verified=False)]}))
+    assert (under_a_policy.answer, under_a_policy.policy) == (Answer.UNKNOWN, None) and reason in text(under_a_policy)
+    assert "Under fair, a program failed or its results were wrong (cg.W+cg.W)" in text(under_a_policy)
+    unmanaged = recommend(figures({CG: [arrangement("unmanaged", verified=False), arrangement("fair")]}))
+    assert reason in text(unmanaged) and "Under fair" not in text(unmanaged)
 
 
 def test_a_policy_with_wrong_results_is_not_recommended() -> None:

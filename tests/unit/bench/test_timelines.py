@@ -57,7 +57,10 @@ def test_a_picture_has_a_row_for_each_arrangement_and_pcpu(timelines: Timelines)
         f"{name}, pCPU {pcpu}" for name in ("unmanaged", "static 1+1", "max-speedup") for pcpu in (0, 1)
     ]
     (picture,) = timeline_pictures(timelines.read())
-    assert picture.name == "timeline-cg.W+lu.W" and "round 1" in picture.caption
+    assert picture.name == "timeline-cg.W+lu.W" and "those of round 1." in picture.caption
+    timelines.keep(both(2, "unmanaged"), watched(1.0))
+    (interrupted,) = timeline_pictures(timelines.read())
+    assert "those of rounds 1 and 2." in interrupted.caption
 
 
 def test_a_run_that_was_too_short_to_be_seen_has_no_picture() -> None:

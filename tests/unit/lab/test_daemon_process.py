@@ -67,3 +67,18 @@ def test_a_daemon_that_does_not_end_is_killed_and_the_error_says_where_to_look(d
     with pytest.raises(LabError, match=r"was killed.*vscaf-daemon\.log"):
         stays.stop(0.1)
     assert start_time(pid) is None
+
+
+def test_an_answer_that_breaks_off_is_an_error_that_says_where_to_look(daemon):
+    breaks_off = daemon(
+        "server = socket.socket(socket.AF_UNIX)\n"
+        'server.bind(str(directory / "control.sock"))\n'
+        "server.listen()\n"
+        "while True:\n"
+        "    one, _ = server.accept()\n"
+        "    if one.recv(65536):\n"
+        '        one.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 100\\r\\n\\r\\n{")\n'
+        "    one.close()\n"
+    )
+    with breaks_off, pytest.raises(LabError, match=r"status of the daemon at .*99 more.*see .*vscaf-daemon\.log"):
+        breaks_off.status()

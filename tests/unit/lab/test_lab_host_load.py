@@ -9,6 +9,7 @@ import time
 
 import pytest
 from vscaf.bench.observe.host_load import HostLoad, HostLoadMeter, Reading, host_load
+from vscaf.lab.polling import until
 
 WINDOW = (10.0, 40.0)
 
@@ -119,3 +120,32 @@ def test_the_meter_tells_the_measured_from_the_others():
     other_s = guests.run_s - guest.run_s
     assert guest.foreign_s - guests.foreign_s > other_s / 2
     assert guest.disturbed
+
+
+# As QEMU under a daemon: its main thread has a CPU of the reserve, and another thread computes on the pool.
+MAIN_THREAD_ELSEWHERE = """
+import os, sys, threading, time
+def compute():
+    os.sched_setaffinity(0, {int(sys.argv[1])})  # only of this thread
+    print(flush=True)
+    while True: pass
+os.sched_setaffinity(0, {int(sys.argv[2])})
+threading.Thread(target=compute).start()
+time.sleep(100000)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_measured_process_whose_main_thread_is_elsewhere_is_not_foreign():
+    cpu, elsewhere = sorted(os.sched_getaffinity(0))[:2]
+    command = [sys.executable, "-c", MAIN_THREAD_ELSEWHERE, str(cpu), str(elsewhere)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+        with HostLoadMeter([cpu], [process.pid]) as meter:
+            until(lambda: meter.readings[-1].run_s - meter.readings[0].run_s > 0.5)
+    finally:
+        process.kill()
+        process.communicate()
+    first, last = meter.readings[0], meter.readings[-1]
+    assert last.bench_s - first.bench_s >= last.run_s - first.run_s - 1e-6

@@ -30,7 +30,7 @@ class Pins(msgspec.Struct, frozen=True):
 
 
 def faults(guests: Mapping[str, Pins], cores: Sequence[Sequence[int]]) -> list[str]:
-    """What is wrong with the pins of guests that were read together. cores: the host's CPUs, by core."""
+    """What is wrong with the pins of guests that were read together. cores: the CPUs of the pool, by core."""
     core_of = {cpu: number for number, core in enumerate(cores) for cpu in core}
     found = []
     owner: dict[int, str] = {}
@@ -41,11 +41,13 @@ def faults(guests: Mapping[str, Pins], cores: Sequence[Sequence[int]]) -> list[s
             if len(allowed) != 1:
                 found.append(f"{name}: vCPU {vcpu} may run on CPUs {format_cpu_list(allowed)} instead of one")
             places.setdefault(vcpu // guest.threads, []).append(allowed[0])
-            for core in {core_of[cpu] for cpu in allowed}:
+            if outside := [cpu for cpu in allowed if cpu not in core_of]:
+                found.append(f"{name}: vCPU {vcpu} may run on CPUs {format_cpu_list(outside)}, outside the pool")
+            for core in {core_of[cpu] for cpu in allowed if cpu in core_of}:
                 if owner.setdefault(core, name) != name:
                     found.append(f"{owner[core]} and {name} share the core of CPUs {format_cpu_list(cores[core])}")
         for core, cpus in places.items():
-            if len(set(cpus)) < len(cpus) or len({core_of[cpu] for cpu in cpus}) > 1:
+            if len(set(cpus)) < len(cpus) or len({core_of.get(cpu) for cpu in cpus}) > 1:
                 found.append(f"{name}: the siblings of guest core {core} are on CPUs {format_cpu_list(cpus)}")
     return list(dict.fromkeys(found))
 

@@ -112,6 +112,13 @@ def sums(samples: Sequence[Sample], programs: Sequence[str]) -> dict[tuple[str, 
     return found
 
 
+def of_splits(
+    found: Mapping[tuple[str, Split], Mapping[int, float]], by_hand: Sequence[Split]
+) -> dict[Split, Mapping[int, float]]:
+    """The sums of each split by hand, by round. A split without undisturbed runs has none, so no round is complete."""
+    return {split: found.get(("static", split), {}) for split in by_hand}
+
+
 def unverified(samples: Sequence[Sample]) -> list[str]:
     """Programs with an execution that was wrong."""
     programs = [program for one in samples for program in one.programs]
@@ -211,7 +218,7 @@ def run(context: Context) -> Verdict:
     found = sums(samples.samples, programs)
     return judge(
         found.get((POLICY, ()), {}),
-        {split: by_round for (arrangement, split), by_round in found.items() if arrangement == "static"},
+        of_splits(found, by_hand),
         statistics.mode(place.held) if place.held else None,
         unverified(samples.samples),
         sum(one.disturbed for one in counted(samples.samples)),

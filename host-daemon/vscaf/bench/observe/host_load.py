@@ -20,13 +20,14 @@ import bisect
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
 from vscaf.lab.processes import tree, tree_threads
+from vscaf.occupancy.qemu import thread_ids
 from vscaf.worker_thread import WorkerThread
 
 INTERVAL_S = 0.25
@@ -88,9 +89,10 @@ class HostLoadMeter:
     """Context manager: reads the load of *pool* every INTERVAL_S until its end; then `readings` is complete.
 
     measured: pids of the measured processes and of the pace meters; their children count as part of them. helpers: pids
-    of the bench's other processes; this process is added. A process's CPU time counts as time on the pool if its main
-    thread was last seen there. Measured processes that end must be told to `end`: a process of less than INTERVAL_S may
-    have ended before it was ever read. The delay of such a process is not seen.
+    of the bench's other processes; this process is added. A measured process's CPU time counts as time on the pool if
+    one of its threads was last seen there: its main thread may not be, because emulators are often pinned elsewhere. A
+    helper's counts if its main thread was. Measured processes that end must be told to `end`: a process of less than
+    INTERVAL_S may have ended before it was ever read. The delay of such a process is not seen.
     """
 
     def __init__(self, pool: Iterable[int], measured: Iterable[int], helpers: Iterable[int] = ()) -> None:
@@ -145,7 +147,7 @@ class HostLoadMeter:
 
     def _take_cpu_time(self, pid: int, processes: Sequence[int], *, measured: bool) -> None:
         """Takes in the CPU time of a process: of all these, which begin with itself, and of their ended children."""
-        ticks = last_cpu = 0
+        ticks = main_cpu = 0
         for one in processes:
             try:
                 stat = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
@@ -155,13 +157,13 @@ class HostLoadMeter:
                 continue  # its parent has waited for it, but was read before
             ticks += sum(map(int, stat[11:15] if measured else stat[11:13]))
             if one == pid:
-                last_cpu = int(stat[36])
+                main_cpu = int(stat[36])
         now_s = ticks / os.sysconf("SC_CLK_TCK")
         more_s = max(0.0, now_s - self._cpu_s.get(pid, now_s))
         self._cpu_s[pid] = max(now_s, self._cpu_s.get(pid, 0.0))
         if measured:
             self._run_s += more_s
-        if last_cpu in self._pool:
+        if main_cpu in self._pool or (measured and not self._pool.isdisjoint(last_cpus(processes))):
             self._bench_s += more_s
 
     def _take_delays(self, pid: int) -> None:
@@ -173,6 +175,17 @@ class HostLoadMeter:
             now_ns, before_ns = int(text.split()[1]), self._delay_ns.get(thread, 0)
             self._delay_s += (now_ns - before_ns if now_ns >= before_ns else now_ns) / 1e9  # else: another thread
             self._delay_ns[thread] = now_ns
+
+
+def last_cpus(processes: Iterable[int]) -> Iterator[int]:
+    """The CPU on which each thread of these processes was last seen."""
+    for pid in processes:
+        for thread in thread_ids(pid):
+            try:
+                stat = Path(f"/proc/{pid}/task/{thread}/stat").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended since it was listed
+            yield int(stat.rpartition(")")[2].split()[36])
 
 
 def busy_seconds(cpus: Iterable[int]) -> Mapping[int, float]:

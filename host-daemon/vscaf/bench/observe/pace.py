@@ -7,6 +7,7 @@ and time is counted in *steady seconds*: a second on a pCPU at half its pace is 
 
 from __future__ import annotations
 
+import os
 import signal
 import statistics
 import subprocess
@@ -18,8 +19,11 @@ from types import TracebackType
 from vscaf.bench.c_programs import c_program_directory
 from vscaf.lab.errors import LabError
 from vscaf.occupancy.timeline import Track
+from vscaf.worker_thread import WorkerThread
 
 INTERVAL_MS = 20
+PIPE_BYTES = 1 << 20
+DRAIN_S = 60.0  # a pipe of this size is full after a quarter of an hour, and then its meter waits
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,9 @@ class PaceMeter:
 
     def __init__(self, pcpus: Sequence[int]) -> None:
         self._pcpus = pcpus
-        self._meters: dict[int, subprocess.Popen[str]] = {}
+        self._meters: dict[int, subprocess.Popen[bytes]] = {}
+        self._text: dict[int, bytes] = {}
+        self._worker = WorkerThread(self._drain, "pace")
         self.paces = Paces({})
 
     def __enter__(self) -> PaceMeter:
@@ -75,8 +81,9 @@ class PaceMeter:
             raise LabError(f"there is no {program}: build the C parts first (make programs)")
         for pcpu in self._pcpus:
             self._meters[pcpu] = subprocess.Popen(
-                [program, str(pcpu), str(INTERVAL_MS)], stdout=subprocess.PIPE, text=True, pipesize=1 << 20
+                [program, str(pcpu), str(INTERVAL_MS)], stdout=subprocess.PIPE, pipesize=PIPE_BYTES
             )
+        self._worker.start()
         return self
 
     @property
@@ -84,13 +91,21 @@ class PaceMeter:
         """The pids of the processes that measure."""
         return [meter.pid for meter in self._meters.values()]
 
+    def _drain(self) -> None:
+        while not self._worker.stop.wait(DRAIN_S):
+            for pcpu, meter in self._meters.items():
+                assert meter.stdout is not None
+                self._text[pcpu] = self._text.get(pcpu, b"") + os.read(meter.stdout.fileno(), PIPE_BYTES)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for meter in self._meters.values():
+            meter.terminate()
+        self._worker.end(raises=error is None)
         taken: dict[int, list[tuple[float, float]]] = {}
         for pcpu, meter in self._meters.items():
-            meter.terminate()
-            text = meter.communicate()[0]
+            text = (self._text.get(pcpu, b"") + meter.communicate()[0]).decode()
             # The last line may be incomplete.
             rows = [line.split() for line in text.splitlines()[:-1]]
             # The kernel may count CPU time later than it is read. A time of 0 tells nothing and is left out.

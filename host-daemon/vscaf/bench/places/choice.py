@@ -73,7 +73,7 @@ def _existing(options: PlaceOptions, output: Path, count: int) -> Chosen:
         raise UsageError(f"--existing: {len(names)} domains are named: give {count}, one for each program at once")
     if set(ssh) - set(names):
         raise UsageError(f"--ssh {min(set(ssh) - set(names))}: that domain is not among those of --existing")
-    pool = pool_of(options.uri, names, options.pool)
+    pool = pool_of(options.uri, names, options.pool, output=output)
     channels: dict[str, Any] = {name: ssh_channel(ssh[name]) if name in ssh else guest_agent_channel for name in names}
     return Chosen(
         len(pool),

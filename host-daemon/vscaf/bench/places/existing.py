@@ -40,9 +40,10 @@ from vscaf.cpulist import format_cpu_list, parse_cpu_list
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt.masks import mask_cpus
 from vscaf.hypervisor.libvirt.settings import read_settings
-from vscaf.journal import host_boot_id
+from vscaf.journal import host_boot_id, lock_hypervisor
 from vscaf.occupancy.qemu import qemu_pid_of
 
+FOUND = "found.json"  # in the bench's directory
 CONTROL_SOCKET = Path(Config(pool="0").control_socket)
 INSTALL_AGENT = (
     "install vscaf in the guest (meson install), give the domain a channel named org.vscaf.agent.0, and start "
@@ -97,7 +98,7 @@ class RunningGuest:
     @property
     def key(self) -> str:
         """Names this run of the domain."""
-        return f"{self.domain.UUIDString()} {self.domain.ID()}"
+        return _run_key(self.domain)
 
     @property
     def qemu_pid(self) -> int:
@@ -152,19 +153,26 @@ def running_domains(connection: Any, names: Sequence[str]) -> list[Any]:
     return domains
 
 
-def pool_of(uri: str, names: Sequence[str], pool: str | None, opener: Callable[[str], Any] = libvirt.open) -> list[int]:
-    """The pCPUs of the bench: the CPU list *pool*, by default those where the domains' vCPUs may run now.
+def pool_of(
+    uri: str,
+    names: Sequence[str],
+    pool: str | None,
+    opener: Callable[[str], Any] = libvirt.open,
+    *,
+    output: Path | None = None,
+) -> list[int]:
+    """The pCPUs of the bench: the CPU list *pool*, by default those where the domains' vCPUs may run now. output: the
+    bench's directory. If a bench that was killed has changed pins, those that it found there count.
 
     Raises UsageError if they are not online or fewer than the domains, PlaceError if libvirt does not answer.
     """
+    earlier = _left_behind(output / FOUND) if output is not None else {}
     connection = open_libvirt(uri, opener)
     try:
         domains = running_domains(connection, names)
         try:
             online = mask_cpus(connection.getCPUMap()[1])
-            pins = [
-                mask_cpus(mask) for domain in domains for mask in domain.vcpuPinInfo(libvirt.VIR_DOMAIN_AFFECT_LIVE)
-            ]
+            pins = [cpus for domain in domains for cpus in _pins(domain, earlier)]
         except libvirt.libvirtError as error:
             raise PlaceError(f"libvirt at {uri}: {reason(error)}") from None
     finally:
@@ -182,11 +190,26 @@ def pool_of(uri: str, names: Sequence[str], pool: str | None, opener: Callable[[
     return sorted(cpus)
 
 
-def refuse_beside_a_daemon(control_socket: Path) -> None:
-    """Raises PlaceError if a vscaf daemon answers, because it would change the same domains."""
+def _run_key(domain: Any) -> str:
+    """Names this run of a domain."""
+    return f"{domain.UUIDString()} {domain.ID()}"
+
+
+def _pins(domain: Any, earlier: Mapping[str, Found]) -> list[frozenset[int]]:
+    """Where each of its vCPUs may run or, if a bench that was killed found that out *earlier*, might run then."""
+    found = earlier.get(_run_key(domain))
+    if found is not None:
+        return [parse_cpu_list(cpus) for cpus in found.pins.values()]
+    return [mask_cpus(mask) for mask in domain.vcpuPinInfo(libvirt.VIR_DOMAIN_AFFECT_LIVE)]
+
+
+def refuse_beside_a_daemon(control_socket: Path, uri: str) -> None:
+    """Raises PlaceError if a vscaf daemon answers, because it would change the same domains. UsageError if one does not
+    answer there and manages domains of the same libvirt: it has another socket, or a bench that was killed left it."""
     try:
         asyncio.run(get_status(control_socket))
     except NoDaemon:
+        lock_hypervisor(uri, "bench").close()
         return
     raise PlaceError(
         f"a vscaf daemon answers at {control_socket}: stop it while the bench runs (systemctl stop vscaf): "
@@ -311,7 +334,7 @@ def existing_place(
     Raises PlaceError or UsageError; then everything is as it was found, or the message says what is not.
     """
     check_policies(arrangements)
-    refuse_beside_a_daemon(control_socket)
+    refuse_beside_a_daemon(control_socket, uri)
     with ExitStack() as stack:
         connection = open_libvirt(uri, opener)
         stack.callback(connection.close)
@@ -324,10 +347,11 @@ def existing_place(
         for guest in guests:
             _make_directory(guest, stack)
             bring_files(guest, workloads, programs)
+        stack.enter_context(_as_found_at_the_end(guests, output / FOUND))
         if set(arrangements) - set(BASELINES):
             for guest in guests:
+                guest.use_agent(True)  # a bench that was killed may have stopped it
                 check_agent(guest)
-        stack.enter_context(_as_found_at_the_end(guests, output / "found.json"))
         if "static" in arrangements:
             for guest in guests:
                 refuse_static_beside_an_agent(guest)

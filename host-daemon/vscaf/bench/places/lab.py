@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import libvirt
+
 from vscaf.bench.places.domains import DomainsPlace, check_policies
 from vscaf.bench.places.options import MEMORY_MIB
 from vscaf.bench.places.place import Ended, PlaceError
 from vscaf.bench.workloads.workload import Workload
 from vscaf.lab import Command, Guest, LabError, PrivateLibvirt
+from vscaf.top.host_cpus import read_host_cpus
 
 WORKLOADS = "/workloads"
+# The pool may have a part of a core, which a daemon refuses otherwise, or be one core, which it never splits otherwise.
+DAEMON_SETTINGS = {"smt": "thread"}
 # The guest's /init starts an agent again and again unless this file exists.
 _AGENT_OFF = "touch /run/vscaf/agent.off; killall -q vscaf-agent; while pidof vscaf-agent; do usleep 10000; done"
 _AGENT_ON = "rm -f /run/vscaf/agent.off; until pidof vscaf-agent; do usleep 10000; done"
@@ -62,7 +67,10 @@ class LabMember:
         return self._guest.qemu_pid
 
     def use_agent(self, running: bool) -> None:
-        done = self._guest.run(_AGENT_ON if running else _AGENT_OFF)
+        try:
+            done = self._guest.run(_AGENT_ON if running else _AGENT_OFF)
+        except TimeoutError as error:
+            raise PlaceError(f"guest {self.name}: its agent could not be switched: {error}") from None
         if done.status != 0:
             raise PlaceError(f"guest {self.name}: its agent could not be switched: {done.text[-300:]}")
 
@@ -112,12 +120,26 @@ def image_with(image: Path, workloads: Sequence[Workload], directory: Path) -> P
     return directory
 
 
+def pool_among(cpus: Sequence[int], count: int, cores: Sequence[frozenset[int]]) -> list[int]:
+    """So many of these CPUs, on different cores as far as possible, because guests on one core slow each other down.
+
+    cores: the CPUs that share a core.
+    """
+    siblings = {cpu for core in cores for cpu in sorted(core.intersection(cpus))[1:]}
+    return sorted(sorted(cpus, key=lambda cpu: (cpu in siblings, cpu))[:count])
+
+
 def _boot(stack: ExitStack, guest: Guest) -> Guest:
-    """Boots a guest, which is ended with the stack. Raises PlaceError if it does not answer in time."""
+    """Boots a guest, which is ended with the stack. Raises PlaceError if it does not start or answer in time."""
     try:
         return stack.enter_context(guest)
     except TimeoutError as error:
         raise PlaceError(f"guest {guest.name} did not boot: {error}") from None
+    except libvirt.libvirtError as error:
+        raise PlaceError(
+            f"guest {guest.name} could not be started: {error}: if the host has too little memory for all guests, give "
+            "a smaller --memory"
+        ) from None
 
 
 @contextmanager
@@ -131,7 +153,7 @@ def lab_place(
     pool_cpus: int,
     memory_mib: int = MEMORY_MIB,
 ) -> Iterator[DomainsPlace]:
-    """Boots a guest for each name on the first *pool_cpus* CPUs of this process. memory_mib: of each guest.
+    """Boots a guest for each name on *pool_cpus* CPUs of this process. memory_mib: of each guest.
 
     Raises PlaceError or LabError, UsageError for an unknown arrangement.
     """
@@ -139,7 +161,7 @@ def lab_place(
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < max(2, pool_cpus):
         raise PlaceError(f"there are {len(cpus)} CPUs, and {max(2, pool_cpus)} are needed: give this machine more")
-    pool = cpus[:pool_cpus]
+    pool = pool_among(cpus, pool_cpus, read_host_cpus().cores)
     with ExitStack() as stack:
         lab = stack.enter_context(PrivateLibvirt(logs=output / "logs", cache=Path("build/lab/cache")))
         with_workloads = image_with(image, workloads, lab.directory / "image")
@@ -159,4 +181,11 @@ def lab_place(
         ]
         kind = {"kvm": "KVM", "qemu": "QEMU without KVM (TCG)"}[guests[0].domain_type]
         description = f"{len(guests)} guests of {pool_cpus} vCPUs on {pool_cpus} pCPUs, {kind}"
-        yield DomainsPlace([LabMember(guest) for guest in guests], pool, lab, description, helpers=[lab.libvirtd_pid])
+        yield DomainsPlace(
+            [LabMember(guest) for guest in guests],
+            pool,
+            lab,
+            description,
+            helpers=[lab.libvirtd_pid],
+            settings=DAEMON_SETTINGS,
+        )

@@ -211,7 +211,8 @@ def _method(context: ReportContext, samples: Sequence[Sample]) -> str:
     disturbed = sum(sample.disturbed for sample in samples)
     once = any(sample.once for sample in samples)
     paragraphs = (
-        "Alone: each program runs alone, once on one thread and once on all CPUs, again and again. Its speed on one "
+        "Alone: in each round each program runs alone, on one thread and on all CPUs, "
+        f"{'once' if once else 'again and again'}. Its speed on one "
         "thread is what speedups are relative to.",
         f"Together: {ONCE if once else REPEATED} In each round every run is made once, in another order.",
         "Steady seconds: the CPUs of a machine change their pace, by frequency or because a hypervisor takes time "

@@ -41,10 +41,11 @@ def recommend(figures: Figures) -> Recommendation:
     policies = sorted({one.arrangement for one in _arrangements(figures)} - set(BASELINES))
     to_unmanaged = _compared(figures, policies, "unmanaged")
     to_static = _compared(figures, policies, "static")
-    if not to_unmanaged:
-        return Recommendation(Answer.UNKNOWN, None, (_why_unknown(figures, policies), *_left_out(figures)))
     wrong = {name: groups for name in policies if (groups := _unverified(figures, name))}
     about_wrong = [_wrong(name, groups) for name, groups in wrong.items()]
+    if not to_unmanaged:
+        why = _why_unknown(figures, policies)
+        return Recommendation(Answer.UNKNOWN, None, (why, *about_wrong, *_left_out(figures)))
     if all(len(group.workloads) == 1 for group in figures.groups):
         told = (
             "Each program ran alone, so this does not tell whether vscaf helps.",
@@ -133,6 +134,8 @@ def _interval(figure: Figure) -> str:
 
 def _why_unknown(figures: Figures, policies: Sequence[str]) -> str:
     if not figures.groups:
+        if figures.left_out:
+            return "There is no recommendation, because nothing can be judged."
         return "Nothing has been measured yet, so there is no recommendation."
     if not policies:
         return "No policy of vscaf was measured, so there is no recommendation: name one with --arrangements."
@@ -143,6 +146,8 @@ def _why_unknown(figures: Figures, policies: Sequence[str]) -> str:
             "There is no recommendation: the host was busy with something else in the runs that would have to be "
             "compared. Run the bench again with --restart while the host is idle."
         )
+    if not all(one.verified for one in _arrangements(figures)):
+        return "There is no recommendation: programs failed or their results were wrong, so no round can be compared."
     return "There is no recommendation yet: no round has both unmanaged and a policy."
 
 

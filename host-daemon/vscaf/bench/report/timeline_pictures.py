@@ -21,7 +21,7 @@ from vscaf.simulate.report.pictures import plain
 ABOUT = (
     "Each row is a pCPU in one arrangement. A colour's height is the part of the pCPU's time that a member used, in "
     "steps of a tenth of a second; white is unused. Dotted lines: a member's first execution begins, its last one "
-    "ends. The runs are those of round {round}."
+    "ends. The runs are those of {rounds}."
 )
 
 
@@ -32,10 +32,15 @@ def timeline_pictures(timelines: Sequence[Timeline]) -> list[Picture]:
         some = [one for one in timelines if one.workloads == workloads and one.track.shares]
         if some:
             name = name_of(workloads)
-            about = ABOUT.format(round=max(one.round for one in some))
+            about = ABOUT.format(rounds=_rounds({one.round for one in some}))
             title = f"Who computed where: {name}"
             out.append(Picture(f"timeline-{name}", title, about, timeline_figure(some)))
     return out
+
+
+def _rounds(numbers: set[int]) -> str:
+    """Text for the rounds of the last runs: an interrupted bench has them of two."""
+    return f"round{'s' if len(numbers) > 1 else ''} {' and '.join(map(str, sorted(numbers)))}"
 
 
 def timeline_figure(timelines: Sequence[Timeline]) -> Canvas:
