@@ -67,9 +67,7 @@ def install(guest: DebianGuest) -> None:
         tree, projects = Path(name) / "tree", Path(name) / "projects"
         tree.mkdir()
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run(
-            [*pip, "--target", tree / "opt/vscaf", *copies(projects)], check=True, cwd=tree
-        )
+        subprocess.run([*pip, "--target", tree / "opt/vscaf", *copies(projects)], check=True, cwd=tree)
         for path, text in (
             ("usr/local/bin/vscaf", COMMAND),
             ("etc/vscaf/vscaf.toml", CONFIG),
