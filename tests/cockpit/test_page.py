@@ -291,22 +291,47 @@ def test_if_the_daemon_is_away_the_page_says_so_and_goes_on_afterwards(tmp_path:
     with_page(tmp_path, work, "web")
 
 
-def test_if_an_answer_is_cut_off_the_page_says_so_and_asks_again(tmp_path: Path) -> None:
-    async def cut_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n{")
+async def answering(path: Path, body: bytes, asked: list[bytes]) -> asyncio.Server:
+    """A server that is no daemon. asked: what it is asked for."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + body)
         writer.close()
 
+    return await asyncio.start_unix_server(answer, path)
+
+
+def test_if_an_answer_is_cut_off_the_page_says_so_and_asks_again(tmp_path: Path) -> None:
     async def work(shown: Seen) -> None:
         await shown.until_cell("web", 1, "resting")
         await shown.server.stop()
-        broken = await asyncio.start_unix_server(cut_off, shown.path)
+        broken = await answering(shown.path, b"{", [])
         await shown.page.until_text("was cut off", "#problems")
         broken.close()
         shown.path.unlink(missing_ok=True)
         server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
         await server.start()
         await shown.page.until("document.querySelector('#problems').innerText === ''")
+
+    with_page(tmp_path, work, "web")
+
+
+def test_after_an_answer_that_cannot_be_shown_the_page_asks_again(tmp_path: Path) -> None:
+    asked: list[bytes] = []
+
+    async def work(shown: Seen) -> None:
+        await shown.until_cell("web", 1, "resting")
+        await shown.server.stop()
+        other = await answering(shown.path, b'{"domains": []}', asked)
+        await soon(lambda: any(b"/v1/status" in one for one in asked))
+        other.close()
+        shown.path.unlink(missing_ok=True)
+        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
+        await server.start()
+        shown.world.computes("web")
+        await shown.until_cell("web", 2, "8")
 
     with_page(tmp_path, work, "web")
 
