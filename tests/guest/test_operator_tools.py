@@ -67,7 +67,10 @@ def said(daemon: DaemonProcess, *arguments: str, seed: int = 0) -> str:
 def running(daemon: DaemonProcess, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A command of vscaf that runs until it is interrupted."""
     command = [sys.executable, "-m", "vscaf", *arguments, "--socket", str(daemon.control_socket)]
+    # If the tests run in the background, SIGINT may be ignored, and child processes inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        signal.signal(signal.SIGINT, before)
         try:
             yield process
         finally:
