@@ -30,6 +30,15 @@ function failure(error, body) {
     }
 }
 
+/* The value of an answer. It may end too early: if the daemon dies meanwhile, not every Cockpit reports an error. */
+function answer(body) {
+    try {
+        return JSON.parse(body);
+    } catch {
+        throw new Error(`The answer of the vscaf daemon was cut off (${SOCKET})`);
+    }
+}
+
 let clockOffset_ms = 0;
 
 /* The time on the daemon's host, to a second: the browser's clock may differ. */
@@ -48,10 +57,10 @@ function request(superuser, options) {
             })
             .stream(chunk => (body += decoder.decode(chunk, {stream: true})))
             .then(
-                () => resolve(JSON.parse(body)),
+                () => resolve(body),
                 (error, refusal) => reject(failure(error, refusal)), // `stream` gets no refusals
             );
-    });
+    }).then(answer);
 }
 
 export const get = path => request("try", {method: "GET", path});
@@ -65,6 +74,13 @@ export function followEvents(onEvents) {
     const connect = () => {
         const decoder = new TextDecoder();
         let text = "";
+        let first = true;
+        // All are asked for each time. Those that are no longer kept are always missing, which is no news.
+        const isShown = event => {
+            const missing = first && event.kind === "lost";
+            first = false;
+            return !missing && isNew(event);
+        };
         // Bytes, because a chunk may end within a letter.
         http("try", {binary: true})
             .get("/v1/events", {since: 0, follow: 1})
@@ -76,7 +92,7 @@ export function followEvents(onEvents) {
                     lines
                         .filter(Boolean)
                         .map(line => JSON.parse(line))
-                        .filter(isNew),
+                        .filter(isShown),
                 );
             })
             .always(() => window.setTimeout(connect, RECONNECT_MS));

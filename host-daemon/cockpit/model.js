@@ -344,9 +344,14 @@ export function timeline(status, events, begin_ms, end_ms) {
         if (!lane.length && forgotten) lane.push({since_ms: -Infinity, cpus: null});
         lane.push({since_ms: Date.parse(event.time), cpus});
     }
+    // A domain without an event has what it has since the first event at least.
+    const known_ms = forgotten ? Date.parse(events[0].time) : -Infinity;
     for (const domain of status.domains)
         if (domain.partition && !lanes.has(domain.name))
-            lanes.set(domain.name, [{since_ms: -Infinity, cpus: parseCpuList(domain.partition)}]);
+            lanes.set(domain.name, [
+                ...(forgotten ? [{since_ms: -Infinity, cpus: null}] : []),
+                {since_ms: known_ms, cpus: parseCpuList(domain.partition)},
+            ]);
     const shown = [];
     for (const [name, changes] of [...lanes].sort(([a], [b]) => compare(a, b))) {
         const segments = changes

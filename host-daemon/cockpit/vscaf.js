@@ -86,8 +86,11 @@ async function refresh() {
 }
 
 async function refreshForever() {
-    if (!document.hidden) await refresh();
-    window.setTimeout(refreshForever, interval_ms(page.status));
+    try {
+        if (!document.hidden) await refresh();
+    } finally {
+        window.setTimeout(refreshForever, interval_ms(page.status)); // also after an answer that cannot be shown
+    }
 }
 
 async function askExplanation(name) {

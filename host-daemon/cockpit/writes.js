@@ -5,7 +5,7 @@ import {NOT_RUNNING, printable} from "./model.js";
 /* What may be done with a domain now. `text`: what will happen. */
 export function domainActions(domain) {
     const name = printable(domain.name);
-    if (domain.state === NOT_RUNNING) return [];
+    if (domain.state === NOT_RUNNING || (domain.state === "unknown" && !domain.uuid)) return []; // not listed yet
     const bounds = {
         action: "bounds",
         label: "Set bounds …",

@@ -108,8 +108,12 @@ class Page:
 
         async def check() -> bool:
             nonlocal shown
-            shown = await self.value("document.body ? document.body.innerText : ''")
-            return bool(await self.value(expression))
+            try:
+                shown = await self.value("document.body ? document.body.innerText : ''")
+                return bool(await self.value(expression))
+            except AssertionError as error:  # it is loading: an element is not there yet, or the frame is a new one
+                shown = str(error)
+                return False
 
         await until(check, lambda: f"{expression} in\n{shown}\n{self.log}", self._hang_s)
 

@@ -289,3 +289,83 @@ def test_if_the_daemon_is_away_the_page_says_so_and_goes_on_afterwards(tmp_path:
         await shown.page.until("document.querySelector('#problems').innerText === ''")
 
     with_page(tmp_path, work, "web")
+
+
+async def answering(path: Path, body: bytes, asked: list[bytes]) -> asyncio.Server:
+    """A server that is no daemon. asked: what it is asked for."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + body)
+        writer.close()
+
+    return await asyncio.start_unix_server(answer, path)
+
+
+def test_if_an_answer_is_cut_off_the_page_says_so_and_asks_again(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        await shown.until_cell("web", 1, "resting")
+        await shown.server.stop()
+        broken = await answering(shown.path, b"{", [])
+        await shown.page.until_text("was cut off", "#problems")
+        broken.close()
+        shown.path.unlink(missing_ok=True)
+        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
+        await server.start()
+        await shown.page.until("document.querySelector('#problems').innerText === ''")
+
+    with_page(tmp_path, work, "web")
+
+
+def test_after_an_answer_that_cannot_be_shown_the_page_asks_again(tmp_path: Path) -> None:
+    asked: list[bytes] = []
+
+    async def work(shown: Seen) -> None:
+        await shown.until_cell("web", 1, "resting")
+        await shown.server.stop()
+        other = await answering(shown.path, b'{"domains": []}', asked)
+        await soon(lambda: any(b"/v1/status" in one for one in asked))
+        other.close()
+        shown.path.unlink(missing_ok=True)
+        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
+        await server.start()
+        shown.world.computes("web")
+        await shown.until_cell("web", 2, "8")
+
+    with_page(tmp_path, work, "web")
+
+
+def test_events_from_before_the_page_are_not_called_lost(tmp_path: Path) -> None:
+    async def work(shown: Seen) -> None:
+        await shown.until_cell("web", 1, "resting")
+        await shown.server.stop()
+        events = EventLog(capacity=2)
+        for why in ("the first", "the second", "the third"):
+            events.record("started", None, why=why)
+        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), events)
+        await server.start()
+        await shown.page.until_text("the third", "#events")
+        assert "no longer kept" not in await shown.page.value("document.querySelector('#events').innerText")
+
+    with_page(tmp_path, work, "web")
+
+
+def with_tab(work: Callable[[Page], Awaitable[None]]) -> None:
+    """As with_page, for an empty page."""
+
+    async def main() -> None:
+        assert CHROMIUM is not None
+        async with page(CHROMIUM) as tab:
+            await work(tab)
+
+    asyncio.run(main())
+
+
+def test_what_is_not_there_yet_is_waited_for() -> None:
+    with_tab(lambda tab: tab.until("(window.asked = (window.asked ?? 0) + 1) > 1 || document.querySelector('p').id"))
+
+
+def test_a_page_that_loads_again_meanwhile_is_asked_again() -> None:
+    once = "(window.name = 'asked', location.reload(), new Promise(() => {}))"
+    with_tab(lambda tab: tab.until(f"window.name === 'asked' || {once}"))

@@ -146,13 +146,17 @@ def test_events_that_are_no_longer_kept_leave_the_time_before_unknown(tmp_path: 
     assert [(one["known"], one["count"], one["from"], one["to"]) for one in cfd["segments"]] == [
         (False, 0, 0, 0.25), (True, 8, 0.25, 0.525), (True, 6, 0.525, 1),
     ]  # fmt: skip
+    chemistry = next(one for one in said if one["name"] == "chemistry")  # no event is about it
+    assert [(one["known"], one["count"], one["from"], one["to"]) for one in chemistry["segments"]] == [
+        (False, 0, 0, 0.25), (True, 4, 0.25, 1),
+    ]  # fmt: skip
 
 
 def test_released_domains_can_be_managed_and_others_released(tmp_path: Path) -> None:
-    states = ["cooperating", "released", "unmanaged", "not running"]
+    states = ["cooperating", "released", "unmanaged", "not running", "unknown"]
     domains = [DomainStatus(name=one, state=one) for one in states]
     said = run(tmp_path, "status.domains.map(one => m.domainActions(one).map(a => a.action))", status=status(domains))
-    assert said == [["release", "bounds"], ["manage", "bounds"], ["manage", "bounds"], []]
+    assert said == [["release", "bounds"], ["manage", "bounds"], ["manage", "bounds"], [], []], "unknown: no UUID yet"
 
 
 def test_an_explanation_leaves_out_what_is_not_known(tmp_path: Path) -> None:

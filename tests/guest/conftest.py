@@ -24,9 +24,12 @@ Pair = tuple[Guest, Guest]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sets the time-out. Guests may boot and compute under emulation, so only a test of half an hour counts as hung."""
+    """Sets the time-out. Guests may boot and compute under emulation, so only a test of half an hour counts as hung.
+
+    A module that sets its own keeps it: a marker that is added here would count more.
+    """
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(HANGS_S))
 
 

@@ -56,7 +56,7 @@ def said(daemon: DaemonProcess, *arguments: str, seed: int = 0) -> str:
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=HANG_S,
+        timeout=HANG_S + SOAK_S,  # a replay makes all decisions of the hour again
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -67,7 +67,10 @@ def said(daemon: DaemonProcess, *arguments: str, seed: int = 0) -> str:
 def running(daemon: DaemonProcess, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A command of vscaf that runs until it is interrupted."""
     command = [sys.executable, "-m", "vscaf", *arguments, "--socket", str(daemon.control_socket)]
+    # If the tests run in the background, SIGINT may be ignored, and child processes inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        signal.signal(signal.SIGINT, before)
         try:
             yield process
         finally:
@@ -107,6 +110,12 @@ def take_turns(daemon: DaemonProcess, pair: Pair, look: Callable[[], None]) -> N
     wait("none")
     for command in (first, second):
         assert command.wait(HANG_S).status == TERMINATED
+
+
+def test_the_time_out_lets_the_tools_agree_for_an_hour(request: pytest.FixtureRequest) -> None:
+    """It is named so that `-k tools_agree` takes it, too. It needs no guest."""
+    marker = request.node.get_closest_marker("timeout")
+    assert marker is not None and marker.args == (HANGS_S + 4 * SOAK_S,)
 
 
 def test_the_tools_agree_with_what_the_daemon_did(shared_lab: PrivateLibvirt, pair: Pair, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ tree has is copied into the guest after its boot.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,26 +32,42 @@ SUDO = f"{USER} ALL=(ALL) ALL\n"
 
 
 def extend(root: Path) -> None:
-    """Installs Cockpit and the daemon's Python packages. Not by debootstrap: it cannot configure them all."""
+    """Installs Cockpit and the daemon's Python packages. Not by debootstrap: it cannot configure them all.
+
+    Scripts of packages read /proc. It is mounted for them alone, and is gone with them.
+    """
     (root / "etc/resolv.conf").write_bytes(Path("/etc/resolv.conf").read_bytes())
+    with_proc = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     for command in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
         done = subprocess.run(
-            ["chroot", root, "apt-get", *command], env=environment, capture_output=True, text=True, check=False
+            ["unshare", "--mount", "sh", "-c", with_proc, root, "apt-get", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             raise RuntimeError(f"apt-get {command[0]} in the guest's root: {done.stdout}{done.stderr}")
+
+
+def copies(directory: Path) -> list[Path]:
+    """Copies of the two Python projects, because a build writes into its source directory."""
+    for name in ("policies", "host-daemon"):
+        shutil.copytree(REPOSITORY / name, directory / name)
+    for name in ("pyproject.toml", "setup.cfg", "README.md"):
+        shutil.copy(REPOSITORY / name, directory)
+    return [directory / "policies", directory]
 
 
 def install(guest: DebianGuest) -> None:
     """Copies the daemon, its unit and the page into the guest, and starts the service. The user then needs a password
     for sudo, as in a new Debian."""
     with tempfile.TemporaryDirectory(prefix="vscaf-install-") as name:
-        tree = Path(name)
+        tree, projects = Path(name) / "tree", Path(name) / "projects"
+        tree.mkdir()
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run(
-            [*pip, "--target", tree / "opt/vscaf", REPOSITORY / "policies", REPOSITORY], check=True, cwd=tree
-        )
+        subprocess.run([*pip, "--target", tree / "opt/vscaf", *copies(projects)], check=True, cwd=tree)
         for path, text in (
             ("usr/local/bin/vscaf", COMMAND),
             ("etc/vscaf/vscaf.toml", CONFIG),

@@ -122,7 +122,8 @@ async def session(guest: DebianGuest) -> None:
         await tab.click("[role=dialog] button", "Limit access")
         await tab.until_text("Limited access")
         tab.enter("/vscaf/index.html")
-        await tab.until("document.querySelector('#set-policy').disabled")
+        await tab.until_text("get administrative access", "#access")  # the page has loaded again
+        assert await tab.value("document.querySelector('#set-policy').disabled")
 
 
 def test_a_user_logs_in_and_changes_something_only_with_administrative_access(guest: DebianGuest) -> None:

@@ -123,7 +123,9 @@ def _tell_asked(made: Explanation, status: Mapping[str, Any], domain: DomainStat
     heard = status["agent"] == "connected"
     source = "its agent reports so" if heard else f"the host measured so, as its agent is silent ({status['agent']})"
     wants = f"It could use {_pcpus(domain.demand)} now" if domain.demand else "It could use no pCPU now"
-    made.asked.append(f"{wants}: {source}. Its vCPUs used {status['busy_cpus']:.2f} in the last window.")
+    busy = status["busy_cpus"]  # None: it has just begun, or was paused all the time
+    used = "The use of its vCPUs is not known yet" if busy is None else f"Its vCPUs used {busy:.2f} in the last window"
+    made.asked.append(f"{wants}: {source}. {used}.")
     if domain.newcomer:
         made.asked.append("It is a newcomer: it began to compute a moment ago, or runs other programs.")
 

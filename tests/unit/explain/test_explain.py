@@ -70,6 +70,10 @@ STATUS = {"name": "a", "state": "unmanaged", "why": "somebody pinned it"}
         (Facts({**STATUS, "state": "resting"}), "There is no decision about it yet."),
         (replace(facts(P, "a", "fair"), unknown=True), "libvirt does not answer, so all of this is old."),
         (facts(P, "a", "unmanaged"), "Policy unmanaged changes nothing"),
+        (
+            facts(P, "a", "fair", busy_cpus=None),
+            "It could use 8 pCPUs now: its agent reports so. The use of its vCPUs is not known yet.",
+        ),
         (replace(facts(P, "a", "fair"), policy=None), "Policy fair cannot be loaded here"),
     ],
 )
