@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 SETUP := yes
 ARGS :=
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,PIP_CERT)
+# sudo leaves out these variables.
+FRESH_ROOT = $(ROOT) env $(foreach name,VSCAF_BEFORE VSCAF_MIRROR,$(if $($(name)),$(name)=$($(name)))) tests/in-fresh-root
 SAY := printf 'vscaf: %s\n'
 STAGE := tests/stage
 SOAK := tests/soak-stage
@@ -100,8 +102,8 @@ packages: ## build the Debian packages in build/packages (needs their build depe
 	@$(STAGE) 'Debian packages' tests/packages/build $(BUILD)/packages
 
 check-packages: ## build, install, upgrade, run and purge the packages in fresh Debians 12 and 13 (root; not in check)
-	@$(STAGE) 'packages on Debian 12' $(ROOT) tests/in-fresh-root bookworm tests/packages/check
-	@$(STAGE) 'packages on Debian 13' $(ROOT) tests/in-fresh-root trixie tests/packages/check
+	@$(STAGE) 'packages on Debian 12' $(FRESH_ROOT) bookworm tests/packages/check
+	@$(STAGE) 'packages on Debian 13' $(FRESH_ROOT) trixie tests/packages/check
 
 check-wheels: setup ## build the wheels in build/wheels, install them in a new environment, run them (PyPI; not in check)
 	@$(STAGE) wheels tests/packages/check-wheels $(BUILD)/wheels
@@ -156,7 +158,7 @@ soak: image ## run all that takes hours (root); if it was interrupted, it goes o
 	@$(SOAK) 'Ansible roles in minimal systems' make check-ansible-roots
 	@$(SOAK) 'Ansible playbooks with guests' make check-ansible-site
 	@$(SOAK) molecule make check-molecule
-	@$(SOAK) 'Debian 13' $(ROOT) tests/in-fresh-root trixie make check
+	@$(SOAK) 'Debian 13' $(FRESH_ROOT) trixie make check
 	@$(SAY) "make soak: all passed on $$(git describe --always --dirty)"
 
 demo: image ## let two guests share two CPUs: a table, build/demo/report.html and report.json

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from click import Command, Group
 from msgspec.inspect import DataclassType, StructType, type_info
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from vscaf import __version__
 from vscaf.bench.accept import part
 from vscaf.bench.barriers import BarrierFigures
@@ -47,6 +49,33 @@ def test_there_is_one_version() -> None:
     found |= {"meson.build": meson[1], "debian/changelog": debian[1].split("-")[0]}
     found["ansible/galaxy.yml"] = re.findall(r"^version: (\S+)$", text("ansible/galaxy.yml"), re.MULTILINE)[0]
     assert found == dict.fromkeys(found, __version__)
+    assert __version__ in re.findall(r"^  (\S+):$", text("ansible/changelogs/changelog.yaml"), re.MULTILINE)
+
+
+def requirements() -> dict[str, SpecifierSet]:
+    """What setup.cfg asks for, with `vscaf top`."""
+    parser = configparser.ConfigParser()
+    parser.read_string(text("setup.cfg"))
+    lines = [*parser["options"]["install_requires"].splitlines(), parser["options.extras_require"]["top"]]
+    return {one.name: one.specifier for one in map(Requirement, filter(None, lines))}
+
+
+def test_debian_asks_for_the_same_versions() -> None:
+    bounds = dict(re.findall(r"([\w-]+) \(>= ([\d.]+)\)", text("debian/control")))
+    for name in ("aiohttp", "msgspec", "textual"):
+        assert f">={bounds[f'python3-{name}']}" in str(requirements()[name]).split(","), name
+    assert f"meson_version: '>={bounds['meson']}'" in text("meson.build")
+    assert f"dependency('jansson', version: '>={bounds['libjansson-dev']}')" in text("guest-agent/meson.build")
+
+
+def test_the_private_environment_has_what_the_requirements_allow() -> None:
+    wanted = requirements()
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+) ", text("debian/private-python.txt"), re.MULTILINE))
+    assert {"aiohttp", "msgspec", "textual"} <= set(pinned)
+    assert [name for name in pinned if name in wanted and pinned[name] not in wanted[name]] == []
+    # What is in there is no package of the distribution's that vscaf-host depends on there.
+    left_out = re.search(r"python3-\(([^)]*)\)", text("debian/rules"))
+    assert left_out and set(left_out[1].split("|")) == (set(pinned) & set(wanted)) - {"textual"}
 
 
 def stanzas() -> dict[str, dict[str, str]]:
