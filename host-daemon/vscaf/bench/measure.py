@@ -30,7 +30,7 @@ from vscaf.bench.workloads.options import Sources
 from vscaf.bench.workloads.workload import Workload
 from vscaf.errors import UsageError
 from vscaf.journal import Lock
-from vscaf.lab.processes import signals_exit
+from vscaf.lab.processes import no_child_left, signals_exit
 
 NPB_CACHE = Path("build/npb")
 QUICK_GROUPS = 2
@@ -61,6 +61,7 @@ def run(design: Design, sources: Sources, options: RunOptions) -> int:
 
 
 @signals_exit()
+@no_child_left()
 def measure(
     design: Design, sources: Sources, options: RunOptions, console: Console, command: str | None = None
 ) -> Figures:

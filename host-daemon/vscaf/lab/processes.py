@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -89,6 +89,23 @@ def tree(pid: int) -> list[int]:
 def tree_threads(pid: int) -> dict[int, int]:
     """Every thread id of a process and its descendants, as its own number."""
     return {thread: thread for one in tree(pid) for thread in thread_ids(one)}
+
+
+@contextmanager
+def no_child_left() -> Iterator[None]:
+    """Kills the children of this process that began in the block and still run at its end, and their descendants.
+
+    A signal can end the start of a process with an exception. Nothing knows then that the process has to be ended.
+    """
+    before = set(tree(os.getpid()))
+    try:
+        yield
+    finally:
+        while left := [pid for pid in tree(os.getpid()) if pid not in before and start_time(pid) is not None]:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(POLL_S)
 
 
 @contextmanager

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import npb_tree
 import pytest
+from click.testing import CliRunner
 from npb_tree import HANGING_MAKEFILE
+from vscaf.cli.main import main
 from vscaf.journal import Lock
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.processes import start_time, tree
@@ -50,6 +53,32 @@ def test_a_build_ends_with_the_bench(tmp_path: Path, number: signal.Signals) -> 
                 with suppress(ProcessLookupError):  # it ended with the one before
                     os.kill(pid, signal.SIGKILL)
             bench.wait()
+
+
+def test_a_build_whose_start_is_interrupted_ends_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine make may compute before Popen has returned, so the bench does not know make yet."""
+    source = npb_tree.npb_tree(tmp_path, "3.4", {"CG": HANGING_MAKEFILE})
+    monkeypatch.chdir(tmp_path)
+    found: list[int] = []
+    begin = subprocess.Popen.__init__
+
+    def sleeping() -> list[int]:
+        return [pid for pid in tree(os.getpid()) if b"sleep\x00100000" in command_line(pid)]
+
+    def interrupted(self: Any, arguments: list[str], *others: Any, **options: Any) -> None:
+        begin(self, arguments, *others, **options)
+        if "CG" in arguments:
+            until(sleeping, "make runs")
+            found.extend(sleeping())
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", interrupted)
+    done = CliRunner().invoke(main, ["bench", "pairs", "--no-vm", "--npb-source", str(source)])
+    assert done.exit_code == 130, done.output
+    left = [pid for pid in found if start_time(pid) is not None]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(found) == 1 and left == []
 
 
 def test_a_second_bench_with_the_same_output_is_refused(tmp_path: Path) -> None:
