@@ -122,7 +122,9 @@ class Page:
         await self.until(f"document.querySelector({json.dumps(selector)})?.innerText.includes({json.dumps(text)})")
 
     async def open(self, address: str) -> None:
+        """Opens a page. Returns once it has loaded: before that, its script may clear what is typed."""
         await self.call("Page.navigate", url=address)
+        await self.until("document.readyState === 'complete'")
 
     async def click(self, selector: str, text: str = "") -> None:
         """Clicks the first element that matches *selector* and contains *text*, once there is one that is enabled."""
