@@ -88,7 +88,7 @@ chaos: image ## random failures in real guests for five minutes (root); ARGS="--
 fuzz: setup venv ## fuzz the agent for a minute; ARGS="--seconds 3600" for longer: guest-agent/fuzz/README.md
 	$(call fuzz-agent,$(ARGS))
 
-test-systemd: image ## test the agent as a systemd service in a guest (root; needs debootstrap and its mirror; not in check)
+test-systemd: image ## test the services and Cockpit's login in guests with systemd (root; needs debootstrap, its mirror, PyPI; not in check)
 	@$(SAY) 'tests with systemd in a guest ...'
 	@command -v debootstrap >/dev/null || { $(SAY) 'debootstrap is not installed: apt-get install debootstrap'; exit 1; }
 	@$(ROOT) env $(ENV) $(BIN)/python -m pytest tests/systemd $(ARGS)

@@ -122,23 +122,22 @@ class Page:
         await self.until(f"document.querySelector({json.dumps(selector)})?.innerText.includes({json.dumps(text)})")
 
     async def open(self, address: str) -> None:
-        """Opens a page. Returns once it has loaded: before that, its script may clear what is typed."""
         await self.call("Page.navigate", url=address)
-        await self.until("document.readyState === 'complete'")
 
     async def click(self, selector: str, text: str = "") -> None:
-        """Clicks the first element that matches *selector* and contains *text*, once there is one that is enabled."""
+        """Clicks the first element that matches *selector* and contains *text*, once one is visible and enabled."""
         found = (
-            f"[...document.querySelectorAll({json.dumps(selector)})]"
-            f".find(one => one.textContent.includes({json.dumps(text)}) && !one.disabled)"
+            f"[...document.querySelectorAll({json.dumps(selector)})].find("
+            f"one => one.textContent.includes({json.dumps(text)}) && !one.disabled && one.checkVisibility())"
         )
         await self.until(f"Boolean({found})")
         await self.value(f"{found}.click()")
 
     async def type(self, selector: str, text: str) -> None:
-        """Types into the first field that matches *selector*, once there is one."""
+        """Types into the first field that matches *selector*, once it is there, visible and enabled. Cockpit shows its
+        login when the script is ready for it."""
         field = f"document.querySelector({json.dumps(selector)})"
-        await self.until(f"{field} && !{field}.disabled")
+        await self.until(f"{field} && !{field}.disabled && {field}.checkVisibility()")
         await self.value(f"{field}.focus()")
         await self.call("Input.insertText", text=text)
 

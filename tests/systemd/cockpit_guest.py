@@ -6,11 +6,13 @@ tree has is copied into the guest after its boot.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from guests import USER, DebianGuest
 
@@ -28,6 +30,7 @@ control_read_group = "vscaf"
 [domains.test]
 """
 COMMAND = '#!/bin/sh\nPYTHONPATH=/opt/vscaf exec python3 -m vscaf "$@"\n'
+HANG_S = 1200.0  # an emulated guest on a busy machine
 SUDO = f"{USER} ALL=(ALL) ALL\n"
 
 
@@ -82,6 +85,14 @@ def install(guest: DebianGuest) -> None:
         (tree / "usr/local/bin/vscaf").chmod(0o755)
         with subprocess.Popen(["tar", "-C", tree, "-cz", "opt", "usr", "etc"], stdout=subprocess.PIPE) as archive:
             guest.output("sudo tar -C / -xz --no-same-owner --no-overwrite-dir", stdin=archive.stdout)
+    guest.output("echo 127.0.1.1 guest | sudo tee -a /etc/hosts")  # sudo asks for this name each time
     guest.output("sudo groupadd --system vscaf && sudo usermod --append --groups vscaf debian")
     guest.output("sudo systemctl daemon-reload && sudo systemctl start vscaf cockpit.socket")
     guest.output(f"echo '{USER}:{PASSWORD}' | sudo chpasswd && echo '{SUDO}' | sudo tee /etc/sudoers.d/debian")
+
+
+def status(guest: DebianGuest) -> dict[str, Any]:
+    """`vscaf status --json` in the guest; empty if no daemon answers."""
+    done = guest.ssh("vscaf status --json")
+    found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+    return found
