@@ -167,7 +167,13 @@ def start_programs(guest: Guest) -> None:
 def finish_programs(guest: Guest) -> None:
     """Every run must have been right, also those during which the guest was away."""
     assert guest.run(f"touch {RUNS}/enough; ls {RUNS}/over").status != 0, "the runs ended before: one failed"
-    until(lambda: guest.run(f"ls {RUNS}/over").status == 0, "the end of the last run", HANG_S)
+
+    def where() -> str:
+        """What each thread of the program does, a second apart."""
+        look = f"for task in /proc/$(pidof {PROGRAM})/task/*; do cat $task/stat $task/wchan $task/syscall; echo; done"
+        return f"the end of the last run: {guest.run(f'{look}; sleep 1; {look}; cat {RUNS}/output').text}"
+
+    until(lambda: guest.run(f"ls {RUNS}/over").status == 0, where, HANG_S)
     text = guest.run(f"cat {RUNS}/output").text
     assert text.count("Verification") == text.count(" SUCCESSFUL") > 0 and "UNSUCCESSFUL" not in text, text
 
