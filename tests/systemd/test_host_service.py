@@ -96,10 +96,10 @@ def test_stopped_it_puts_everything_back_and_leaves_no_process(service: Service)
 
 def test_a_reload_keeps_the_daemon_and_a_wrong_file_changes_nothing(service: Service) -> None:
     pid = service.show("MainPID")
-    service.configure('policy = "equipartition"\n' + CONFIG)
+    service.configure(CONFIG + '[policy]\nname = "equipartition"\n')
     service.run("systemctl reload vscaf")
     assert status(service.guest)["policy"] == "equipartition"
-    service.configure('policy = "no such policy"\n' + CONFIG)
+    service.configure(CONFIG + '[policy]\nname = "no such policy"\n')
     service.run("systemctl reload vscaf", fails=True)
     assert status(service.guest)["policy"] == "equipartition"
     assert service.show("MainPID") == pid and "given-back" not in service.log(pid)
