@@ -274,7 +274,11 @@ export function showEvents(events, domain) {
             .filter(one => domain === null || one.domain === domain)
             .slice(-EVENTS_SHOWN)
             .reverse()
-            .map(event => ({key: `${event.number} ${event.time} ${event.kind}`, value: null, draw: () => draw(decision(event))})),
+            .map(event => ({
+                key: `${event.number} ${event.time} ${event.kind}`,
+                value: null,
+                draw: () => draw(decision(event)),
+            })),
     );
 }
 

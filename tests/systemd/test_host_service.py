@@ -21,7 +21,7 @@ class Service:
         self.guest = guest
 
     def run(self, command: str, *, fails: bool = False) -> str:
-        """The output of a shell command of root. AssertionError if it fails, or if it *fails* not."""
+        """The output of a shell command of root. fails: whether it has to fail. AssertionError if it does otherwise."""
         done = self.guest.ssh(f"echo {shlex.quote(PASSWORD)} | sudo -S -p '' sh -c {shlex.quote(command)} 2>&1")
         assert (done.returncode != 0) == fails, f"`{command}` ended with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
@@ -38,13 +38,12 @@ class Service:
         """Polls until the condition holds."""
         until(condition, lambda: f"{what}: {self.run('journalctl --no-pager -u vscaf | tail -n 60')}", HANG_S, poll_s=1)
 
-    def until_another(self, pid: str) -> str:
-        """Waits for a daemon other than *pid* that manages the domain. Returns its pid."""
+    def until_another(self, pid: str) -> None:
+        """Waits for a daemon other than *pid* that manages the domain."""
         self.until(
             lambda: self.show("MainPID") not in (pid, "0") and self.show("ActiveState") == "active", "another one"
         )
         self.until(self.manages, "it manages the domain")
-        return self.show("MainPID")
 
     def manages(self) -> bool:
         return [one["state"] for one in status(self.guest).get("domains", [])] == ["contained"]

@@ -22,7 +22,7 @@ from vscaf.occupancy.qemu import vcpu_threads
 AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"
 BOOT_DEADLINE_S = 300.0  # of an emulated guest, with others, on a busy machine
-ANSWER_DEADLINE_S = 20.0  # of a guest after an error: only to tell what to write about it
+ANSWER_DEADLINE_S = 20.0  # after an error: a guest that takes longer is described in a note on the error
 
 
 class Guest:
@@ -187,11 +187,11 @@ class Guest:
         self._runner = Runner(self._lab_socket, self.name)
 
     def wait_ready(self, deadline_s: float = BOOT_DEADLINE_S) -> None:
-        """Waits until the guest runs commands. At the deadline, raises TimeoutError as `_answer`."""
-        self._answer(deadline_s)
+        """Waits until the guest runs commands. At the deadline, raises TimeoutError as `_wait_for_answer` does."""
+        self._wait_for_answer(deadline_s)
         self.boot_s = time.monotonic() - self._started_s
 
-    def _answer(self, deadline_s: float) -> None:
+    def _wait_for_answer(self, deadline_s: float) -> None:
         """Returns once the guest answers. At the deadline, raises TimeoutError with its vCPUs' state and its last
         console lines."""
         try:
@@ -230,9 +230,9 @@ class Guest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:
+        if isinstance(error, Exception):  # an interrupt must not wait
             try:
-                self._answer(ANSWER_DEADLINE_S)
+                self._wait_for_answer(ANSWER_DEADLINE_S)
             except (OSError, LabError) as silent:  # TimeoutError is an OSError
                 error.add_note(str(silent))  # it may be the cause of the error
         self.stop()
