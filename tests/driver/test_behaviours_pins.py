@@ -193,11 +193,31 @@ def test_behaviour_25_emulator_and_iothread_pins(tmp_path: Path, loop_runner: as
             with pytest.raises(HypervisorError, match="domain a: cpuset controller is not mounted"):
                 await rig.host.pin_emulator(a.key, frozenset({0}))
         # Without a CPU controller there is no weight to set, and None is found.
-        rig.faults.inject("schedulerParametersFlags", "a", error=libvirt.VIR_ERR_OPERATION_INVALID)
+        rig.faults.inject("schedulerParametersFlags", "a", times=2, error=libvirt.VIR_ERR_OPERATION_INVALID)
         assert (await rig.host.settings(a.key)).cpu_shares is None
         rig.faults.inject("setSchedulerParametersFlags", "a", error=libvirt.VIR_ERR_OPERATION_INVALID)
         with pytest.raises(NotSupported):
             await rig.host.set_cpu_shares(a.key, 512)
+
+    with_host(tmp_path, loop_runner, TWO, work)
+
+
+def test_behaviour_11_a_weight_that_libvirt_does_not_know_yet_is_unknown(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """A libvirtd that was just started refuses to read the weight until it has found the domain's cgroup again."""
+
+    async def work(rig: Rig) -> None:
+        a, _b = await rig.host.observe()
+        rig.faults.inject("schedulerParametersFlags", "a", error=libvirt.VIR_ERR_OPERATION_INVALID)
+        rig.faults.inject("controlInfo", "a", result=lambda _idle: [libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 3])
+        with pytest.raises(HypervisorError, match="domain a"):
+            await rig.host.settings(a.key)
+        # It may have found the cgroup since: the second answer counts.
+        rig.faults.inject("schedulerParametersFlags", "a", error=libvirt.VIR_ERR_OPERATION_INVALID)
+        rig.faults.inject("schedulerParametersFlags", "a", error=libvirt.VIR_ERR_INTERNAL_ERROR, message="asked again")
+        with pytest.raises(HypervisorError, match="domain a: asked again"):
+            await rig.host.settings(a.key)
 
     with_host(tmp_path, loop_runner, TWO, work)
 

@@ -58,6 +58,8 @@ def test_every_call_is_made_over_the_layer(tmp_path: Path, loop_runner: asyncio.
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_OPERATION_INVALID)
         with pytest.raises(HypervisorError):
             await rig.host.pin_vcpus(a.key, {0: everywhere})
+        rig.faults.inject("schedulerParametersFlags", "a", times=2, error=libvirt.VIR_ERR_OPERATION_INVALID)
+        await rig.host.settings(a.key)  # asks whether the domain is active, and for a job
         await rig.host.plug(a.key, 2)
         await rig.host.unplug(a.key, 1)
         assert await rig.host.suspend(a.key) and await rig.host.resume(a.key)

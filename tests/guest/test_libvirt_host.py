@@ -356,12 +356,13 @@ def test_behaviour_11_libvirtd_restarts(
 
         async def known() -> bool:
             try:
-                return (await rig.seen("steady")).key == seen.key
-            except HypervisorUnreachable:
+                assert (await rig.seen("steady")).key == seen.key
+                assert await rig.host.settings(seen.key) == found
+            except HypervisorError:
                 return False
+            return True
 
         await rig.until(known)
-        assert await rig.host.settings(seen.key) == found
         rig.tuned.clear()
         guests["steady"].domain.pinVcpu(0, tuple(cpu in FIRST for cpu in range(max(POOL) + 1)))
         await rig.until(lambda: _equal(seen.key in rig.tuned))

@@ -10,11 +10,12 @@ import libvirt
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
 from vscaf.hypervisor.libvirt.calls import Call, GivenUp, Line, start
 from vscaf.hypervisor.libvirt.capabilities import parse_capabilities
-from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED, Connections
+from vscaf.hypervisor.libvirt.connection import Connections
 from vscaf.hypervisor.libvirt.descriptions import Descriptions
 from vscaf.hypervisor.libvirt.domain_events import register_domain_events
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.hypervisor.libvirt.events import register_events
+from vscaf.hypervisor.libvirt.jobs import job_ms
 from vscaf.hypervisor.libvirt.listing import LIVE, Row, list_domains
 from vscaf.hypervisor.libvirt.masks import cpus_mask, mask_cpus
 from vscaf.hypervisor.libvirt.pinning import set_pins
@@ -405,13 +406,8 @@ class LibvirtHost:
 
 def _refuse_hung(domain: Any, subject: str) -> None:
     """HypervisorUnreachable while a job holds the domain. Any change would wait for it, for 30 s in libvirtd."""
-    try:
-        state, _details, since_ms = domain.controlInfo()
-    except libvirt.libvirtError as error:
-        if error.get_error_code() in NOT_SUPPORTED:
-            return
-        raise
-    if state != libvirt.VIR_DOMAIN_CONTROL_OK and since_ms > HUNG_MS:
+    since_ms = job_ms(domain)
+    if since_ms is not None and since_ms > HUNG_MS:
         raise HypervisorUnreachable(
             f"{subject}: still waiting for its QEMU or for a job such as a migration, for {since_ms / 1000:.1f} s: "
             "see `virsh domcontrol` and `virsh domjobinfo`"

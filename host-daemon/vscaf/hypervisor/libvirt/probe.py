@@ -6,6 +6,7 @@ import libvirt
 
 from vscaf.errors import UsageError
 from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED
+from vscaf.hypervisor.libvirt.jobs import job_ms
 
 NO_VCPU = 1_000_000  # the number of a vCPU that no domain has
 
@@ -40,9 +41,9 @@ def refuse_unusable(connection: Any, uri: str) -> None:
 def _idle(domain: Any) -> bool:
     """Whether no job holds the domain. False also if the domain cannot be asked."""
     try:
-        return bool(domain.controlInfo()[0] == libvirt.VIR_DOMAIN_CONTROL_OK)
-    except libvirt.libvirtError as error:
-        return error.get_error_code() in NOT_SUPPORTED
+        return job_ms(domain) is None
+    except libvirt.libvirtError:
+        return False
 
 
 def _refuse(error: libvirt.libvirtError, uri: str, operation: str, codes: set[int]) -> None:

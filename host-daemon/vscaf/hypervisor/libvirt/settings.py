@@ -6,6 +6,7 @@ import libvirt
 
 from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
+from vscaf.hypervisor.libvirt.jobs import job_ms
 from vscaf.hypervisor.libvirt.listing import LIVE
 from vscaf.hypervisor.libvirt.masks import mask_cpus
 from vscaf.values import DomainSettings
@@ -35,12 +36,20 @@ def read_settings(domain: Any) -> DomainSettings:
 
 
 def _cpu_shares(domain: Any) -> int | None:
-    try:
-        return int(domain.schedulerParametersFlags(LIVE)["cpu_shares"])
-    except KeyError:
-        return None
-    except libvirt.libvirtError as error:
-        refusals = NOT_SUPPORTED | {libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INVALID_ARG}
-        if error.get_error_code() in refusals and domain.isActive():
+    """The domain's cgroup CPU weight. None if there is no cgroup CPU controller for it.
+
+    libvirtd reports an invalid operation if there is none, but also after its own restart until it has found the cgroup
+    again. A job holds the domain in that time. So the error counts if it comes again after no job was seen.
+    """
+    for _attempt in range(2):
+        try:
+            return int(domain.schedulerParametersFlags(LIVE)["cpu_shares"])
+        except KeyError:
             return None
-        raise
+        except libvirt.libvirtError as error:
+            code = error.get_error_code()
+            if code in NOT_SUPPORTED | {libvirt.VIR_ERR_INVALID_ARG}:
+                return None
+            if code != libvirt.VIR_ERR_OPERATION_INVALID or not domain.isActive() or job_ms(domain) is not None:
+                raise
+    return None
