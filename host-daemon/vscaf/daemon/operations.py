@@ -54,13 +54,16 @@ class Operations:
         )
 
     async def record(self, on: bool) -> Recording:
-        """Records decisions from now on, or stops to. The next daemon records if its configuration says so."""
+        """Records decisions from now on, or stops to. Once it has stopped, all decisions are in the file.
+
+        The next daemon records if its configuration says so.
+        """
         recorder = self._daemon.decisions.recorder
         if on:
             recorder.start()
             self._daemon.wake()
         else:
-            recorder.stop()
+            await recorder.close()
         return await self.recording()
 
     async def set_policy(self, name: str, options: Mapping[str, object]) -> None:

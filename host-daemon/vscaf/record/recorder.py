@@ -57,10 +57,10 @@ class Recorder:
         self._write_soon()
 
     async def close(self) -> None:
-        """Ends the recording, and waits until its lines are on the disk."""
+        """Ends the recording, and waits until its lines are in the file."""
         self.stop()
         if self._writing is not None:
-            await self._writing
+            await asyncio.shield(self._writing)  # whoever waits may give up, but the lines are written
 
     def needs_state(self, memory: DecideMemory) -> bool:
         """Whether a state line comes before the next decision, which is made with *memory*."""

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import gzip
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -170,6 +171,32 @@ def test_a_recording_is_stopped_and_started_at_once(tmp_path: Path) -> None:
     for number, path in enumerate(files):
         state, *lines = read_lines(path)
         assert isinstance(state, State) and lines == [decided(float(second), a=number) for second in range(4)]
+
+
+def test_once_a_recording_has_stopped_its_file_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = RecordFiles.write
+
+    def slow_write(files: RecordFiles, text: bytes, *, new: bool) -> None:
+        time.sleep(0.1)
+        write(files, text, new=new)
+
+    async def work() -> None:
+        recorder = Recorder(tmp_path, 10**6, EventLog())
+        daemon: Any = SimpleNamespace(decisions=SimpleNamespace(recorder=recorder))
+        recorder.start()
+        recorder.begin(memory := DecideMemory(), ExploreMemory())
+        recorder.decided(decided(1.0, a=1), memory)
+        stopping = asyncio.create_task(operations.Operations(daemon).record(False))
+        given_up = asyncio.create_task(operations.Operations(daemon).record(False))
+        await asyncio.sleep(0)
+        given_up.cancel()  # its client has gone
+        stopped = await stopping
+        state, line = read_lines(recorded_files(tmp_path)[0])
+        assert isinstance(state, State) and line == decided(1.0, a=1)
+        assert (stopped.since, stopped.files) == (None, 1)
+
+    monkeypatch.setattr(RecordFiles, "write", slow_write)
+    asyncio.run(work())
 
 
 def test_a_recording_that_is_removed_meanwhile_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
