@@ -94,7 +94,9 @@ class DomainSeen:
     this host, and also if it was paused since, because libvirt then no longer reports it.
     `started_ns`: when this run began; 0: not known. It tells apart two runs that libvirt gives the same key.
     `rules` are those of its metadata, None if it has none. If the metadata are wrong now, `rules_error` is the reason,
-    and `rules` are the last good ones of this run.
+    and `rules` are the last good ones of this run, None if they are not known.
+    `described`: its description could be read. If not, all that comes from it is unknown: `accelerated`,
+    `agent_socket`, `home_nodes`, `iothreads`, `topology`, `enabled_order` and `rules`.
     """
 
     key: DomainKey
@@ -115,6 +117,7 @@ class DomainSeen:
     topology: GuestTopology = field(default_factory=GuestTopology)
     enabled_order: Mapping[int, int] = field(default_factory=dict)
     started_ns: int = 0
+    described: bool = True
 
     @property
     def paused(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import libvirt
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from vscaf.cli.status_table import table
 from vscaf.config import Config, DomainConfig, PolicyConfig
@@ -17,6 +18,7 @@ from vscaf.daemon.loop import Daemon
 from vscaf.daemon.operations import Operations
 from vscaf.daemon.status import status
 from vscaf.hypervisor.libvirt.host import LibvirtHost
+from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.journal import Journal
 from vscaf.lab.polling import HANG_S
 from vscaf.lab.polling import soon as until
@@ -214,6 +216,42 @@ def test_takes_over_what_a_killed_daemon_left(tmp_path: Path, loop_runner: async
         assert {name: await pins_of(host, name) for name in "ab"} == found
 
     on_host(uri, loop_runner, work)
+
+
+@pytest.mark.parametrize("times", [None, 1])
+def test_a_marked_domain_whose_description_cannot_be_read_again_keeps_its_partition(
+    tmp_path: Path, loop_runner: asyncio.Runner, times: int | None
+) -> None:
+    """A daemon takes over. libvirt does not give it the description of a, or not at once."""
+    faults = Faults()
+    mark = f"<metadata><vscaf:partition xmlns:vscaf='{NAMESPACE}'/></metadata>"
+    uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)}, mark)
+    config = replace(configured(uri, tmp_path), domains={})
+    left = dict[str, list[frozenset[int]]]()
+
+    async def leave(host: LibvirtHost) -> None:
+        await separated_by_a_daemon_that_is_killed(config, host)
+        left.update({name: await pins_of(host, name) for name in "ab"})
+
+    async def take_over(host: LibvirtHost) -> None:
+        trouble = faults.inject("XMLDesc", "a", times=times, error=libvirt.VIR_ERR_INTERNAL_ERROR)
+        async with running(config, host) as daemon:
+            await until(lambda: daemon.decision is not None and bool(trouble.hits))
+            for _ in range(20):
+                looked = daemon._look_ended_s
+                daemon.wake()
+                await until(lambda at=looked: daemon._look_ended_s > at)
+                assert await pins_of(host, "b") == left["b"]
+            a = next(one for one in daemon.managed.values() if one.name == "a")
+            assert times == 1 or (a.state, a.held) == ("unknown", left["a"][0])
+            faults.clear()
+            await until(lambda: a.state == "contained" and set(partitions(daemon).values()) == {"0", "2"})
+            assert {name: await pins_of(host, name) for name in "ab"} == left
+            assert not daemon.events.counts["given-back"]
+        assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, leave, faults)
+    on_host(uri, loop_runner, take_over, faults)
 
 
 def test_gives_back_what_is_no_longer_configured(tmp_path: Path, loop_runner: asyncio.Runner) -> None:

@@ -143,6 +143,29 @@ def test_release_without_a_daemon_restores_from_the_journal(tmp_path: Path, loop
     on_host(uri, loop_runner, work)
 
 
+def test_without_a_description_nothing_is_called_put_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """Without it, vCPUs would stay plugged and the guest would not be told, and nobody would know."""
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        await separated_by_a_daemon_that_is_killed(config, host)
+        left = await pins_of(host, "a")
+        host._descriptions.keep(())  # the command is a process of its own, and knows none yet
+        faults.inject("XMLDesc", "a", error=libvirt.VIR_ERR_INTERNAL_ERROR)
+        with restoring_on(host):
+            with pytest.raises(VscafError, match="domain a: its description could not be read"):
+                await restore_from_journal(config, None)
+            assert (await pins_of(host, "a"), await pins_of(host, "b")) == (left, [ALL] * 2)
+            while not all(one.described for one in await host.observe()):  # noqa: ASYNC110  (nothing tells when it is known)
+                await asyncio.sleep(0.01)
+            assert await restore_from_journal(config, None) == ["a"]
+            assert await pins_of(host, "a") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
 def test_a_disk_that_is_full_while_restoring_is_said(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     uri = write_node(tmp_path, 4, TWO)
 

@@ -270,8 +270,10 @@ class ManagedDomain:
 
         entry: the journal's entry under this run's key. departed: its entry about an earlier run of the domain, which
         may have been saved with the pins that vscaf gave it. Settings that this daemon has found itself come before
-        both. Returns the entry that applies, or None.
+        both. Returns the entry that applies, or None. HypervisorError if the settings or the description are not known.
         """
+        if not self.seen.described:  # whether vCPUs can be unplugged and where its agent is would be taken for absent
+            raise HypervisorError(f"domain {self.name}: its description could not be read yet")
         async with self.lock:  # while the domain is given back, its pins are about to change
             now = await self._host.settings(self.seen.key)
             outdated: JournalEntry | None = None

@@ -19,7 +19,7 @@ from vscaf.domains.executor import Executor
 from vscaf.domains.inference import infer
 from vscaf.domains.inventory import Inventory
 from vscaf.domains.release import Release
-from vscaf.domains.rules import DomainRules, rules_for
+from vscaf.domains.rules import DomainRules, marking_unknown, rules_for
 from vscaf.errors import HypervisorError
 from vscaf.events import Kind
 from vscaf.values import DomainKey, DomainSeen, MetadataRules
@@ -64,9 +64,11 @@ class Registry:
                 self.inventory.forget(key)
         for key, (domain_seen, rules) in present.items():
             if key not in domains:
-                self._appear(domain_seen, rules or DomainRules())
+                marked = rules or rules_for(self.inventory.config, domain_seen.name, MetadataRules())
+                self._appear(domain_seen, marked or DomainRules())
             domain = domains[key]
-            domain.listed = rules is not None
+            if not marking_unknown(self.inventory.config, domain_seen):  # else it stays as it was
+                domain.listed = rules is not None
             containment.review(domain)
             with containment.around(domain, "processing what a look saw of it"):
                 self._see(domain, domain_seen, rules or domain.rules)
@@ -87,6 +89,8 @@ class Registry:
         entry = self.inventory.journal.entries.get(seen.key)
         if entry is not None and entry.is_of(seen) is not False and alone is None:
             domain.assume(entry, self.inventory.pool)
+        # If it is unknown whether it is marked, the earlier daemon knew.
+        domain.listed = entry is not None and entry.is_of(seen) is not False
         self.inventory.events.record(
             Kind.APPEARED, seen.name, vcpus=seen.vcpus, agent_channel=seen.agent_socket is not None
         )

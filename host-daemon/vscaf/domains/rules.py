@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from vscaf.config import Config, DomainConfig
-from vscaf.values import MetadataRules
+from vscaf.values import DomainSeen, MetadataRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +50,8 @@ def rules_for(config: Config, name: str, own: MetadataRules | None) -> DomainRul
         priority=own.priority if own.priority is not None else base.priority,
         rest=own.rest or base.rest or config.rest,
     )
+
+
+def marking_unknown(config: Config, seen: DomainSeen) -> bool:
+    """Whether only the domain's metadata decide if it is managed, and cannot be read now, or are wrong."""
+    return config.metadata and seen.name not in config.domains and seen.rules is None and seen.rules_error is not None

@@ -18,7 +18,7 @@ from vscaf.domains.rules import DomainRules
 from vscaf.errors import HypervisorUnreachable, VscafError
 from vscaf.journal import FoundSettings, Journal, JournalEntry
 from vscaf.simulate.engine.host import SimulatedHost
-from vscaf.values import DomainKey, DomainSeen, HostCpus, RunState
+from vscaf.values import DomainKey, DomainSeen, HostCpus, MetadataRules, RunState
 
 NUMBERS = frozenset(range(10))
 CPUS = HostCpus(NUMBERS, tuple(frozenset({cpu}) for cpu in NUMBERS), dict.fromkeys(NUMBERS, 0))
@@ -47,16 +47,30 @@ class Host(SimulatedHost):
         return key
 
 
-def configured(**domains: DomainConfig) -> Config:
-    return Config(pool="2-9", reserve="0-1", domains=domains, newcomer_ms=100, period_ms=20, deadline_ms=50)
+def configured(*, metadata: bool = True, **domains: DomainConfig) -> Config:
+    return Config(
+        pool="2-9",
+        reserve="0-1",
+        domains=domains,
+        metadata=metadata,
+        newcomer_ms=100,
+        period_ms=20,
+        deadline_ms=50,
+    )
 
 
 @asynccontextmanager
 async def running(
-    host: Host, directory: Path, *, killed: bool = False, hand_over: bool = False, **domains: DomainConfig
+    host: Host,
+    directory: Path,
+    *,
+    killed: bool = False,
+    hand_over: bool = False,
+    metadata: bool = True,
+    **domains: DomainConfig,
 ) -> AsyncIterator[Daemon]:
     journal = Journal(directory, "boot")
-    daemon = Daemon(configured(**domains), host, CPUS, journal, links=lambda seen, on_news: None)
+    daemon = Daemon(configured(metadata=metadata, **domains), host, CPUS, journal, links=lambda seen, on_news: None)
     host.on_change, host.on_tuned = daemon.wake, daemon.tuned
     task = asyncio.create_task(daemon.run())
     try:
@@ -314,5 +328,101 @@ def test_a_new_run_of_the_same_key_is_a_new_domain_for_a_daemon_that_lives(tmp_p
             assert daemon.events.counts["gone"] == 1 and daemon.events.counts["appeared"] == 2
             await until(lambda: [entry.started_ns for entry in daemon.journal.entries.values()] == [2])
         assert set(host.domains[a].pins.values()) == {NUMBERS}, "the earlier run's settings were put back"
+
+    asyncio.run(work())
+
+
+def given_back(daemon: Daemon) -> bool:
+    return daemon.events.counts["given-back"] > 0
+
+
+class Marked(Host):
+    """A host whose domains are marked by their metadata. `undescribed`: the domains whose description is unknown;
+    `wrong`: those whose metadata are wrong, and never were good."""
+
+    def __init__(self) -> None:
+        self.undescribed: set[DomainKey] = set()
+        self.wrong: set[DomainKey] = set()
+        super().__init__()
+
+    def busy(self, name: str) -> DomainKey:
+        key = super().busy(name)
+        self.domains[key].rules = MetadataRules()
+        return key
+
+    def _as_known(self, seen: DomainSeen) -> DomainSeen:
+        if seen.key in self.undescribed:
+            return replace(seen, accelerated=False, rules=None, rules_error="unknown", described=False)
+        return replace(seen, rules=None, rules_error="bad") if seen.key in self.wrong else seen
+
+    async def observe(self) -> tuple[DomainSeen, ...]:
+        return tuple(self._as_known(one) for one in await super().observe())
+
+
+async def looks(daemon: Daemon, count: int = 20) -> AsyncIterator[None]:
+    for _ in range(count):
+        seen = daemon._look_ended_s
+        daemon.wake()
+        await until(lambda at=seen: daemon._look_ended_s > at)  # type: ignore[misc]
+        yield
+
+
+def test_a_marked_domain_that_cannot_be_described_keeps_what_the_journal_says(tmp_path: Path) -> None:
+    """It is unknown whether it is still marked, which is not the same as not marked."""
+
+    async def work() -> None:
+        host = Marked()
+        a, b = host.busy("a"), host.busy("b")
+        async with running(host, tmp_path, killed=True):
+            await until(lambda: len(host.reach(a)) == len(host.reach(b)) == 4)
+        had = host.reach(a)
+        host.undescribed.add(a)
+        async with running(host, tmp_path) as daemon:
+            await until(lambda: daemon.decision is not None)
+            async for _ in looks(daemon):
+                assert not host.reach(b) & had and host.reach(a) == had and not daemon.violations
+            one = daemon.managed[a]
+            assert (one.held, one.state, one.found, given_back(daemon)) == (had, "unknown", None, False)
+            host.undescribed.clear()
+            await until(lambda: one.state == "contained" and one.found is not None)
+            assert one.held == had and one.transition is not None and one.transition.treatment.unplug
+            assert not given_back(daemon)
+            host.domains[a].rules = None  # the mark is removed
+            await until(lambda: a not in daemon.managed and host.reach(a) == NUMBERS)
+            assert given_back(daemon)
+        assert host.reach(b) == NUMBERS and not daemon.journal.entries
+
+    asyncio.run(work())
+
+
+def test_a_domain_whose_metadata_are_wrong_when_the_daemon_starts_again_stays_managed(tmp_path: Path) -> None:
+    async def work() -> None:
+        host = Marked()
+        a, b = host.busy("a"), host.busy("b")
+        async with running(host, tmp_path, killed=True):
+            await until(lambda: len(host.reach(a)) == len(host.reach(b)) == 4)
+        host.wrong |= {a, host.busy("c")}
+        async with running(host, tmp_path) as daemon:
+            await until(lambda: a in daemon.managed and daemon.managed[a].state == "contained")
+            async for _ in looks(daemon):
+                assert host.reach(a) <= POOL and not host.reach(a) & host.reach(b) and not given_back(daemon)
+            assert sorted(one.name for one in daemon.managed.values()) == ["a", "b"], "c was never good: not managed"
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("managed", [False, None])
+def test_no_metadata_are_needed_to_give_a_domain_back_that_the_configuration_excludes(
+    tmp_path: Path, managed: bool | None
+) -> None:
+    async def work() -> None:
+        host = Marked()
+        a = host.busy("a")
+        async with running(host, tmp_path, killed=True):
+            await until(lambda: host.reach(a) <= POOL)
+        host.wrong.add(a)
+        excluded = {"a": DomainConfig(managed=False)} if managed is False else {}
+        async with running(host, tmp_path, metadata=managed is False, **excluded):
+            await until(lambda: host.reach(a) == NUMBERS)
 
     asyncio.run(work())

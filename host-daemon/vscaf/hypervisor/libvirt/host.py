@@ -117,7 +117,8 @@ class LibvirtHost:
         """All active domains, by name. Any error means that the state of *all* is unknown.
 
         A domain that hangs does not delay the others. It is returned with the data that is known. A domain whose
-        description could not be read yet is returned without agent, KVM and rules of its own, with a `rules_error`.
+        description could not be read yet is returned without agent, KVM and rules of its own, with a `rules_error`,
+        as not `described`.
         """
         rows = await self._list()
         self._names = {row.key: row.name for row in rows}
@@ -304,6 +305,7 @@ class LibvirtHost:
                 booted=row.booted,
                 started_ns=row.started_ns,
                 rules_error=NOT_DESCRIBED,
+                described=False,
             )
         return DomainSeen(
             row.key,
