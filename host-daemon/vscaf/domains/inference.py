@@ -188,11 +188,15 @@ def _note_programs(domain: ManagedDomain, programs: frozenset[str], now_s: float
 
 
 def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | None:
-    """The use of its vCPUs since the window began. None: the window is shorter than least_s, or is the first one.
+    """The use of its vCPUs since the window began. None: the window is shorter than least_s, or is the first one, or
+    their times cannot be read now, which is not the same as no use.
 
     Time ready without a pCPU counts as use: a vCPU that has to wait for a pCPU has the same work to do.
     """
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
+    if not times_s:
+        domain.inferred.vcpu_seen = None
+        return None
     before, window_s = domain.inferred.vcpu_seen, now_s - domain.inferred.vcpu_seen_at_s
     if before is not None and window_s < least_s:
         return None

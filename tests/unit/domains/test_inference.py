@@ -55,15 +55,15 @@ class Watched:
     def look(self, demand: int, busy: float, periods: int = 1, processes: Sequence[ReportedProcess] = ()) -> None:
         """Looks once a period. The agent reports *demand* and *processes*, and the host sees *busy* CPUs in use."""
         link = self.domain.link
-        assert link is not None
         for _ in range(periods):
             self.now_s += PERIOD_S
             times = {vcpu: used + busy * PERIOD_S / CPUS for vcpu, used in self.domain.seen.vcpu_time_s.items()}
             self.domain.seen = replace(self.domain.seen, vcpu_time_s=times)
-            link.report = Report(
-                sequence=0, online=list(range(CPUS)), demand=demand, busy=busy, processes=list(processes)
-            )
-            link.report_at_s = START_S
+            if link is not None:
+                link.report = Report(
+                    sequence=0, online=list(range(CPUS)), demand=demand, busy=busy, processes=list(processes)
+                )
+                link.report_at_s = START_S
             infer(self.domain, self.now_s, self.domains)
 
 
@@ -99,6 +99,25 @@ def test_who_claims_and_is_idle_is_found_out_in_time() -> None:
     watched = Watched()
     watched.claim(CPUS)
     watched.look(demand=CPUS, busy=3.9, periods=8)
+    watched.look(demand=CPUS, busy=0.0, periods=16)
+    assert watched.domain.inferred.demand == 0
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_who_computes_while_its_times_cannot_be_read_does_not_rest(agent: bool) -> None:
+    watched = Watched()
+    watched.claim(CPUS)
+    if not agent:
+        watched.domain.session.relink(None)
+    watched.look(demand=CPUS, busy=3.9, periods=8)
+    times = watched.domain.seen.vcpu_time_s
+    for _ in range(20):
+        watched.domain.seen = replace(watched.domain.seen, vcpu_time_s={})
+        watched.look(demand=CPUS, busy=0.0)
+        assert watched.domain.inferred.demand == CPUS
+    watched.domain.seen = replace(watched.domain.seen, vcpu_time_s=times)
+    watched.look(demand=CPUS, busy=3.9, periods=8)
+    assert watched.domain.inferred.demand == CPUS and watched.domain.inferred.busy_cpus == pytest.approx(3.9)
     watched.look(demand=CPUS, busy=0.0, periods=16)
     assert watched.domain.inferred.demand == 0
 
