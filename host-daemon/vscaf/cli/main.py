@@ -23,7 +23,7 @@ from vscaf.cli.replay import replay
 from vscaf.cli.top import top
 from vscaf.command_line import config_option
 from vscaf.config import DEFAULT_CONFIG, HELP, load_config
-from vscaf.errors import UsageError, VscafError
+from vscaf.errors import HypervisorError, NotSupported, UsageError, VscafError
 from vscaf.prepare.command import prepare
 from vscaf.simulate.command import simulate
 from vscaf.terminal import one_line
@@ -80,7 +80,8 @@ def daemon(config: Path, verbose: bool, help_config: bool) -> None:
     daemon continues from there.
 
     Exit status: 0: everything was put back. 1: something could not be put back. 2: the configuration or libvirt is
-    not usable, and nothing was changed. 70: an unexpected error: please report it. 75: it ended after SIGUSR1.
+    not usable, and nothing was changed. 69: libvirt did not answer at the start, and nothing was changed. 70: an
+    unexpected error: please report it. 75: it ended after SIGUSR1.
 
     \b
     Example:
@@ -103,7 +104,8 @@ def daemon(config: Path, verbose: bool, help_config: bool) -> None:
         sys.exit(asyncio.run(serve(load_config(config), config.absolute())))
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
-        sys.exit(2)
+        passing = isinstance(error, HypervisorError) and not isinstance(error, NotSupported)
+        sys.exit(os.EX_UNAVAILABLE if passing else 2)
     except Exception:
         logging.getLogger("vscaf").exception("please report this error; the guard resumes suspended domains")
         sys.exit(os.EX_SOFTWARE)

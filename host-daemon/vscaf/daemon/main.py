@@ -36,7 +36,7 @@ async def serve(config: Config, config_file: Path) -> int:
 
     SIGUSR1 ends it without putting anything back: the next daemon continues from there. Then the status is EX_TEMPFAIL.
     *config* was read from *config_file*, which a reload reads again. UsageError if the configuration, libvirt or a file
-    cannot be used. Then nothing was changed.
+    cannot be used, HypervisorError if libvirt does not answer at the start. Then nothing was changed.
     """
     events = EventLog()
     daemon: Daemon | None = None
