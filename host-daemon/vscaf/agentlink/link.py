@@ -273,7 +273,6 @@ class AgentLink:
 
     def _connect(self) -> None:
         assert self._hub is not None
-        self._timer = None
         channel = None
         try:
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -304,10 +303,9 @@ class AgentLink:
 
     def _connect_later(self) -> None:
         delay_s, self._reconnect_s = self._reconnect_s, min(2 * self._reconnect_s, RECONNECT_MOST_S)
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._connect)
+        self._set_timer(delay_s, self._connect)
 
     def _send_hello(self) -> None:
-        self._timer = None
         if self._socket is None or self.hello is not None:
             return
         hello = messages.HostHello(
@@ -316,7 +314,13 @@ class AgentLink:
         if not self.send(hello):
             return
         delay_s, self._hello_retry_s = self._hello_retry_s, min(2 * self._hello_retry_s, HELLO_RETRY_MOST_S)
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._send_hello)
+        self._set_timer(delay_s, self._send_hello)
+
+    def _set_timer(self, delay_s: float, work: Callable[[], None]) -> None:
+        """Sets the only timer. One that was set before is cancelled, so that none is lost."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(delay_s, work)
 
     def _receive(self) -> bytes:
         assert self._socket is not None

@@ -1,11 +1,14 @@
 """The agent link over a real UNIX socket, against guests that behave and guests that do not."""
 
 import asyncio
+import errno
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,6 +76,37 @@ async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 def allocate(sequence: int, cpus: int) -> messages.Allocate:
     return messages.Allocate(sequence=sequence, cpus=cpus, limit=2, competition=False, deadline_ms=100)
+
+
+class Broken(socket.socket):
+    """A socket that connects, and then cannot send."""
+
+    def send(self, *_given: object) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_a_channel_that_breaks_at_the_first_send_leaves_no_timer_after_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        server = await asyncio.start_unix_server(answering, tmp_path / "s")
+        timers, call_later = list[asyncio.TimerHandle](), loop.call_later
+
+        def noted(delay_s: float, work: Callable[[], None]) -> asyncio.TimerHandle:
+            timers.append(call_later(delay_s, work))
+            return timers[-1]
+
+        monkeypatch.setattr(loop, "call_later", noted)
+        monkeypatch.setattr(links, "socket", SimpleNamespace(**{**vars(socket), "socket": Broken}))
+        link = AgentLink("a", tmp_path / "s", lambda: None)
+        link.start()
+        assert link.condition == "not reachable: Broken pipe" and [one.cancelled() for one in timers] == [False]
+        await link.stop()
+        assert [one.cancelled() for one in timers] == [True]
+        server.close()
+
+    asyncio.run(work())
 
 
 def test_hello_report_allocate_ack(tmp_path: Path) -> None:
