@@ -293,6 +293,35 @@ def test_a_pool_with_no_pcpu_online_keeps_everything_as_it_is(tmp_path: Path, lo
     on_host(uri, loop_runner, work, faults)
 
 
+def test_a_pcpu_that_goes_offline_is_no_change_by_somebody(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+    """libvirt reports the pCPUs that are online as the pin of a thread that has none."""
+    faults = Faults()
+    uri = write_node(tmp_path, 4, {"a": (2, 2)})
+    online = [True, False, True, False]
+
+    def reported(pin: tuple[bool, ...]) -> tuple[bool, ...]:
+        return tuple(online) if all(pin[:4]) else pin  # this driver reports all pCPUs for a thread that has none
+
+    faults.inject("getCPUMap", times=None, result=lambda _map: (4, list(online), sum(online)))
+    faults.inject("vcpuPinInfo", times=None, result=lambda pins: [reported(pin) for pin in pins])
+    faults.inject("emulatorPinInfo", times=None, result=reported)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path, foreign_changes="respect", a=DomainConfig(rest="share"))
+        faults.real.lookupByName("a").suspend()
+        async with running(config, host) as daemon:
+            await until(lambda: daemon.managed and domain_of(daemon, "a").state == "resting")
+            assert not faults.called["pinEmulator"], "the test is about threads without a pin"
+            daemon._cpus_at_s = float("inf")  # its pins are read before the pool is renewed
+            for cpu_2 in (False, True):
+                online[2] = cpu_2
+                read = faults.called["vcpuPinInfo"]
+                await until(lambda before=read: faults.called["vcpuPinInfo"] > before + 2)
+            assert domain_of(daemon, "a").state == "resting" and not daemon.events.counts["foreign"]
+
+    on_host(uri, loop_runner, work, faults)
+
+
 def test_vcpus_plugged_by_hand_are_kept_inside_and_stay(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     faults = Faults()
     uri = write_node(tmp_path, 4, {"a": (1, 4), "b": (2, 2)})

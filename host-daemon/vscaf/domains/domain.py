@@ -467,4 +467,6 @@ class ManagedDomain:
 
 def affinity_of(settings: DomainSettings) -> Affinity:
     """The affinity in *settings*."""
-    return Affinity(settings.vcpu_pins, settings.emulator_pin, settings.iothread_pins, settings.cpu_shares)
+    return Affinity(
+        settings.vcpu_pins, settings.emulator_pin, settings.iothread_pins, settings.cpu_shares, settings.online
+    )

@@ -22,12 +22,14 @@ class Affinity:
     """Where a domain's threads may run, and its CPU weight: everything that the host changes of it, except its vCPUs.
 
     vcpus: pins by vCPU. iothreads: pins by I/O thread. shares: cgroup weight; None: this host has no controller.
+    online: see DomainSettings, as of the last reading.
     """
 
     vcpus: Mapping[int, frozenset[int]]
     emulator: frozenset[int]
     iothreads: Mapping[int, frozenset[int]] = field(default_factory=dict)
     shares: int | None = None
+    online: frozenset[int] = field(default=frozenset(), compare=False)
 
     @property
     def reach(self) -> frozenset[int]:

@@ -441,7 +441,8 @@ class _Stepper:
     ) -> Affinity:
         assert transition.affinity is not None  # known before anything is planned
         iothreads = dict.fromkeys(transition.affinity.iothreads, emulator)
-        return Affinity(pins, emulator, iothreads, None if transition.affinity.shares is None else shares)
+        shares = None if transition.affinity.shares is None else shares
+        return Affinity(pins, emulator, iothreads, shares, transition.affinity.online)
 
     def holders(self, name: str, cpus: frozenset[int]) -> tuple[str, ...]:
         """The other domains that claim some of *cpus* and must leave them first."""

@@ -23,15 +23,18 @@ def read_settings(domain: Any) -> DomainSettings:
     else:  # the list above is ordered by position and lacks the last ones
         each, masks = domain.vcpus()
         pins = {one[0]: mask_cpus(mask) for one, mask in zip(each, masks, strict=True)}
-    everywhere = described.cpuset or frozenset(range(domain.connect().getCPUMap()[0]))
+    emulator_pin = mask_cpus(domain.emulatorPinInfo(LIVE))
+    width, online_map, _online = domain.connect().getCPUMap()
+    everywhere = described.cpuset or frozenset(range(width))
     return DomainSettings(
         vcpus=vcpus,
         vcpu_pins=pins,
-        emulator_pin=mask_cpus(domain.emulatorPinInfo(LIVE)),
+        emulator_pin=emulator_pin,
         cpu_shares=_cpu_shares(domain),
         iothread_pins={one: pin or everywhere for one, pin in described.iothread_pins.items()},
         unplugged_pins={vcpu: pin for vcpu, pin in described.vcpu_pins.items() if vcpu not in plugged},
         unpinned=everywhere,
+        online=mask_cpus(online_map),
     )
 
 

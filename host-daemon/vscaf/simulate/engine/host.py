@@ -248,6 +248,7 @@ class SimulatedHost:
             iothread_pins=dict(domain.iothread_pins),
             unplugged_pins={vcpu: domain.pins[vcpu] for vcpu in range(domain.vcpus, domain.vcpus_maximum)},
             unpinned=frozenset(self.cpus.node_of),
+            online=self.cpus.online,
         )
 
     async def pin_vcpus(self, key: DomainKey, pins: Mapping[int, frozenset[int]]) -> None:
