@@ -245,6 +245,16 @@ class Faults:
         return call(*arguments) if met is None else met.apply_to(call, arguments, over)
 
 
+def reported_in(faults: Faults, name: str, state: int, reason: int) -> Fault:
+    """From now on listings report the domain *name* in this state, for this reason."""
+
+    def report(rows: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, dict[str, Any]]]:
+        other = {"state.state": state, "state.reason": reason}
+        return [(domain, {**fields, **other} if domain.name() == name else fields) for domain, fields in rows]
+
+    return faults.inject("getAllDomainStats", times=None, result=report)
+
+
 class FaultyConnection:
     """A virConnect with faults."""
 

@@ -39,7 +39,7 @@ from vscaf.domains.agent_session import AgentSession
 from vscaf.domains.agent_trust import AgentTrust
 from vscaf.domains.containment import Fault
 from vscaf.domains.inferred import Inferred
-from vscaf.domains.journal_match import came_back, is_of
+from vscaf.domains.journal_match import came_back, is_of, left_suspended
 from vscaf.domains.pool import HostPool
 from vscaf.domains.restore import put_pins_back, unplug_again
 from vscaf.domains.rules import DomainRules
@@ -270,8 +270,10 @@ class ManagedDomain:
 
         entry: the journal's entry under this run's key. departed: its entry about an earlier run of the domain, which
         may have been saved with the pins that vscaf gave it. Settings that this daemon has found itself come before
-        both. Returns the entry that applies, or None.
+        both. Returns the entry that applies, or None. HypervisorError if they cannot be read, or while it starts.
         """
+        if self.seen.starting:
+            raise HypervisorError(f"domain {self.name}: is being started: try again when it runs")
         async with self.lock:  # while the domain is given back, its pins are about to change
             now = await self._host.settings(self.seen.key)
             outdated: JournalEntry | None = None
@@ -293,7 +295,7 @@ class ManagedDomain:
                 )
             elif departed is not None and came_back(departed, self.seen, self.booted, now.vcpu_pins, pool):
                 self.found, entry_in_force = departed.found.settings(), departed
-                suspended_by_us = departed.suspended and self.seen.paused  # it was saved while it was suspended
+                suspended_by_us = left_suspended(departed, self.seen)
                 log.info("domain %s: came back with vscaf's pins; the settings that were found before apply", self.name)
             else:
                 self.found, self.outdated_entry = now, outdated

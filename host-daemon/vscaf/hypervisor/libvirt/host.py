@@ -303,6 +303,7 @@ class LibvirtHost:
                 plugged=row.plugged,
                 booted=row.booted,
                 started_ns=row.started_ns,
+                paused_by_request=row.paused_by_request,
                 rules_error=NOT_DESCRIBED,
             )
         return DomainSeen(
@@ -317,6 +318,7 @@ class LibvirtHost:
             plugged=row.plugged,
             booted=row.booted,
             started_ns=row.started_ns,
+            paused_by_request=row.paused_by_request,
             agent_socket=described.agent_socket,
             home_nodes=described.home_nodes,
             iothreads=len(described.iothread_pins),
