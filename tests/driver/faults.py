@@ -58,6 +58,7 @@ DOMAIN_METHODS = {
     "info",
     "isActive",
     "isPersistent",
+    "jobStats",
     "name",
     "pinEmulator",
     "pinIOThread",
@@ -291,6 +292,11 @@ class FaultyConnection:
         return value
 
 
+def _no_job() -> dict[str, int]:
+    """What QEMU's driver reports of a domain without a job. The test driver does not know this call."""
+    return {"type": libvirt.VIR_DOMAIN_JOB_NONE}
+
+
 class FaultyDomain:
     """A virDomain with faults."""
 
@@ -305,7 +311,7 @@ class FaultyDomain:
             raise AttributeError(f"the fault layer does not know virDomain.{method}: add it to DOMAIN_METHODS")
         if method == "connect":
             return lambda: self._connection
-        call = getattr(self._real, method)
+        call = _no_job if method == "jobStats" else getattr(self._real, method)
         return lambda *arguments: self._faults.apply_to(method, self._name, call, arguments, self._over)
 
     def _over(self) -> bool:
