@@ -235,10 +235,10 @@ class ManagedDomain:
     def assume(self, entry: JournalEntry, pool: HostPool) -> None:
         """Sets a transition state from *entry*, to be used until adopt() has read the real settings.
 
-        The domain claims the pCPUs that it should have according to *entry*, and no step is begun.
+        The domain claims the pCPUs that it had or should have according to *entry*, and no step is begun.
         """
         frozen = entry.suspended and self.seen.paused
-        known = frozenset(entry.partition) or frozenset(entry.reach if entry.suspended else ())
+        known = frozenset((*entry.claim, *entry.partition)) or frozenset(entry.reach if entry.suspended else ())
         if entry.suspended and not known:  # it was never pinned
             known = frozenset().union(*entry.found.settings().vcpu_pins.values())
         claim = frozenset[int]() if frozen else known
@@ -322,6 +322,7 @@ class ManagedDomain:
         assert self.found is not None and self.transition is not None and self.goal is not None
         treatment, goal = self.transition.treatment, self.goal
         stays = self.transition.affinity if goal.suspended else None
+        occupied = self.transition.occupied
         inputs = (
             self.name,
             self.found,
@@ -330,6 +331,7 @@ class ManagedDomain:
             treatment.rest_area,
             self.transition.suspended_by_us,
             stays,
+            occupied,
         )
         if self._entry is None or self._entry[0] != inputs:
             reach: Iterable[int] = goal.partition or treatment.rest_area
@@ -346,6 +348,7 @@ class ManagedDomain:
                 reach=sorted(reach),
                 suspended=self.transition.suspended_by_us,
                 started_ns=self.seen.started_ns,
+                claim=sorted(occupied | goal.partition),
             )
             self._entry = (inputs, entry)
         return self._entry[1]
