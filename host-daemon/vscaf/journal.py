@@ -88,6 +88,8 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     `reach`: where vscaf intended to let the vCPUs run: the partition, or the area that the domain rests on. If the
     domain should not run: the pCPUs of the pins that vscaf gave it, empty if it gave none. `suspended`: vscaf has
     suspended the domain, or was about to, and does not know that it was resumed. `started_ns`: see DomainSeen.
+    `claim`: where its vCPUs may still compute while it is on its way to the partition, and the partition itself. An
+    earlier vscaf ignores it, and writes none.
     """
 
     name: str
@@ -98,6 +100,7 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     reach: list[int] = []
     suspended: bool = False
     started_ns: int = 0
+    claim: list[int] = []
 
     @property
     def key(self) -> DomainKey:

@@ -40,6 +40,7 @@ class RunState(StrEnum):
     """
 
     RUNNING = "running"
+    STARTING = "starting"  # libvirt is starting or restoring it; its vCPUs have not run yet
     PAUSED = "paused"  # by request, by an I/O error, while it is saved or migrated, or the guest is asleep
     CRASHED = "crashed"
     OTHER = "other"  # it shuts down, or its state is not known
@@ -92,6 +93,8 @@ class DomainSeen:
     which they were enabled, if libvirt reports it.
     `booted`: libvirt still reports that this run began with a boot. False if the domain was restored or migrated to
     this host, and also if it was paused since, because libvirt then no longer reports it.
+    `paused_by_request`: libvirt reports that vscaf or somebody else has asked for its pause, or for a start as paused.
+    False for a domain that was restored as paused.
     `started_ns`: when this run began; 0: not known. It tells apart two runs that libvirt gives the same key.
     `rules` are those of its metadata, None if it has none. If the metadata are wrong now, `rules_error` is the reason,
     and `rules` are the last good ones of this run, None if they are not known.
@@ -118,11 +121,17 @@ class DomainSeen:
     enabled_order: Mapping[int, int] = field(default_factory=dict)
     started_ns: int = 0
     described: bool = True
+    paused_by_request: bool = False
 
     @property
     def paused(self) -> bool:
         """Whether it does not run now; it keeps what it has."""
         return self.state is not RunState.RUNNING
+
+    @property
+    def starting(self) -> bool:
+        """Whether libvirt is starting it. Only afterwards does libvirt report whether it was booted or restored."""
+        return self.state is RunState.STARTING
 
     def replaces(self, before: "DomainSeen") -> bool:
         """Whether this is certainly another run than *before*, although libvirt gave both the same key."""

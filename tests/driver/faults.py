@@ -58,6 +58,7 @@ DOMAIN_METHODS = {
     "info",
     "isActive",
     "isPersistent",
+    "jobStats",
     "name",
     "pinEmulator",
     "pinIOThread",
@@ -245,6 +246,16 @@ class Faults:
         return call(*arguments) if met is None else met.apply_to(call, arguments, over)
 
 
+def reported_in(faults: Faults, name: str, state: int, reason: int) -> Fault:
+    """From now on listings report the domain *name* in this state, for this reason."""
+
+    def report(rows: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, dict[str, Any]]]:
+        other = {"state.state": state, "state.reason": reason}
+        return [(domain, {**fields, **other} if domain.name() == name else fields) for domain, fields in rows]
+
+    return faults.inject("getAllDomainStats", times=None, result=report)
+
+
 class FaultyConnection:
     """A virConnect with faults."""
 
@@ -281,6 +292,11 @@ class FaultyConnection:
         return value
 
 
+def _no_job() -> dict[str, int]:
+    """What QEMU's driver reports of a domain without a job. The test driver does not know this call."""
+    return {"type": libvirt.VIR_DOMAIN_JOB_NONE}
+
+
 class FaultyDomain:
     """A virDomain with faults."""
 
@@ -295,7 +311,7 @@ class FaultyDomain:
             raise AttributeError(f"the fault layer does not know virDomain.{method}: add it to DOMAIN_METHODS")
         if method == "connect":
             return lambda: self._connection
-        call = getattr(self._real, method)
+        call = _no_job if method == "jobStats" else getattr(self._real, method)
         return lambda *arguments: self._faults.apply_to(method, self._name, call, arguments, self._over)
 
     def _over(self) -> bool:

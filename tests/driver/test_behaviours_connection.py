@@ -20,6 +20,7 @@ from .node import write_node
 
 TWO = {"a": (2, 4), "b": (2, 2)}
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
+SAVE = {"type": libvirt.VIR_DOMAIN_JOB_UNBOUNDED, "operation": libvirt.VIR_DOMAIN_JOB_OPERATION_SAVE}
 WRITES = ("pinEmulator", "pinIOThread", "setVcpusFlags", "setSchedulerParametersFlags")
 
 
@@ -83,6 +84,30 @@ def test_a_domain_that_hangs_does_not_keep_the_daemon_from_starting(
         host = LibvirtHost(uri, 2.0, opener=faults.open)
         await host.open()
         assert faults.called["pinVcpu"] == 0
+        await host.close()
+
+    loop_runner.run(work())
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_domain_that_is_being_saved_does_not_keep_the_daemon_from_starting(
+    shown: bool, tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """A pin would wait for the save, for 30 s. shown: libvirt reports the save. Else it has only just begun."""
+    uri = write_node(tmp_path, 8, TWO)
+    faults = Faults()
+    faults.inject("listAllDomains", result=lambda listed: sorted(listed, key=lambda one: one.name()))
+    if shown:
+        faults.inject("jobStats", "a", result=lambda _none: SAVE)
+    pinning = faults.inject("pinVcpu", "a" if shown else None, times=None, hang=True)
+
+    async def work() -> None:
+        host = LibvirtHost(uri, 1.0, opener=faults.open)
+        await host.open()
+        assert faults.called["pinVcpu"] == 1 and pinning.hits == (not shown)
+        await host.host_cpus()
+        assert len(await host.observe()) == 2
+        faults.clear()
         await host.close()
 
     loop_runner.run(work())

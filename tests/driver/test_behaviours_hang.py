@@ -163,6 +163,50 @@ def test_a_domain_busy_with_a_job_is_refused_before_it_is_changed(tmp_path: Path
     with_host(tmp_path, loop_runner, TWO, work)
 
 
+def test_a_domain_that_is_saved_dumped_or_migrated_is_refused_before_it_is_changed(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """controlInfo does not show these jobs. A change would wait for them."""
+
+    def job(operation: int, **other: int) -> dict[str, int]:
+        return {"type": libvirt.VIR_DOMAIN_JOB_UNBOUNDED, "operation": operation, **other}
+
+    async def work(rig: Rig) -> None:
+        a, _b = await rig.host.observe()
+
+        async def pinned() -> None:
+            await rig.host.pin_vcpus(a.key, {0: frozenset({0})})
+
+        for operation in (
+            libvirt.VIR_DOMAIN_JOB_OPERATION_SAVE,
+            libvirt.VIR_DOMAIN_JOB_OPERATION_DUMP,
+            libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT,
+        ):
+            rig.faults.inject("jobStats", "a", result=lambda _none, it=operation: job(it, time_elapsed=200))
+            before = rig.faults.called["pinVcpu"]
+            with pytest.raises(HypervisorUnreachable, match=r"domain a: still waiting.*0\.2 s"):
+                await pinned()
+            assert rig.faults.called["pinVcpu"] == before
+            await rig.host.settings(a.key)
+        rig.faults.inject("jobStats", "a", result=lambda _none: {"type": libvirt.VIR_DOMAIN_JOB_UNBOUNDED})
+        with pytest.raises(HypervisorUnreachable, match="domain a: still waiting"):  # an old libvirt names no operation
+            await pinned()
+        # A backup allows changes. A job without statistics is short. A driver may know no jobs.
+        backup = job(libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP)
+        rig.faults.inject("jobStats", "a", result=lambda _none: backup)
+        await pinned()
+        for code in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_NO_SUPPORT):
+            rig.faults.inject("jobStats", "a", error=code)
+            await pinned()
+        # While a short job holds the domain, the question would wait too.
+        asked = rig.faults.called["jobStats"]
+        rig.faults.inject("controlInfo", "a", result=lambda _idle: [libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 3])
+        await pinned()
+        assert rig.faults.called["jobStats"] == asked
+
+    with_host(tmp_path, loop_runner, TWO, work)
+
+
 @pytest.mark.parametrize("trouble", [{"hang": True}, {"error": libvirt.VIR_ERR_INTERNAL_ERROR}])
 def test_a_domain_whose_description_cannot_be_read_is_shown_all_the_same(
     tmp_path: Path, loop_runner: asyncio.Runner, trouble: dict[str, object]

@@ -21,7 +21,7 @@ from vscaf_policies import Policy, load_policy
 from vscaf_policies.gang import gang
 from vscaf_policies.priority import priority
 
-from .faults import Faults
+from .faults import Faults, reported_in
 from .node import write_node
 from .stand_ins import Agent, BusyHost
 from .test_daemon import ALL, configured, on_host, pins_of, until
@@ -428,6 +428,7 @@ def test_a_look_that_began_before_a_switch_says_nothing_of_it(tmp_path: Path, lo
 def test_who_was_saved_while_it_was_suspended_runs_when_it_is_back(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     faults = Faults()
     uri = write_node(tmp_path, 4, TWO)
+    restored = [libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_FROM_SNAPSHOT]
 
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path)
@@ -442,9 +443,47 @@ def test_who_was_saved_while_it_was_suspended_runs_when_it_is_back(tmp_path: Pat
         for vcpu, mask in enumerate(pins):
             raw(faults, frozen).pinVcpu(vcpu, mask)
         raw(faults, frozen).suspend()
+        listed = reported_in(faults, frozen, *restored)
+        faults.inject("state", frozen, result=lambda _real: restored)
         async with ganging(config, host, load_policy("equipartition")):
             await until(lambda: runs(faults, frozen))
+            listed.times = 0
         assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
+@pytest.mark.parametrize("by_the_next_daemon", [False, True])
+def test_who_was_suspended_when_it_ended_and_is_started_as_paused_stays_paused(
+    by_the_next_daemon: bool, tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """by_the_next_daemon: the new run is first seen by another daemon."""
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with ganging(config, host, slice_s=60.0, killed=True) as daemon:
+            frozen = await the_suspended(daemon)
+            raw(faults, frozen).destroy()
+            await until(lambda: len(daemon.managed) == 1 and bool(daemon.journal.departed))
+            if not by_the_next_daemon:
+                await started_as_paused(faults, frozen)
+                await left_paused(daemon, faults, frozen)
+        if by_the_next_daemon:
+            await started_as_paused(faults, frozen)
+        async with ganging(config, host, load_policy("equipartition")) as daemon:
+            await left_paused(daemon, faults, frozen)
+        assert not runs(faults, frozen)
+        assert await pins_of(host, "a") == await pins_of(host, "b") == [ALL] * 2
+
+    async def started_as_paused(faults: Faults, name: str) -> None:
+        raw(faults, name).create()
+        raw(faults, name).suspend()  # the test driver has no start as paused; this one is reported in the same way
+
+    async def left_paused(daemon: Daemon, faults: Faults, name: str) -> None:
+        await until(lambda: len(daemon.managed) == 2 and domain_of(daemon, name).found is not None)
+        assert not domain_of(daemon, name).suspended_by_us and not runs(faults, name)
 
     on_host(uri, loop_runner, work, faults)
 

@@ -19,7 +19,7 @@ from vscaf.lab.polling import HANG_S
 from vscaf.recovery.offline_restore import restore_from_journal
 from vscaf.values import MetadataRules
 
-from .faults import Faults
+from .faults import Faults, reported_in
 from .node import write_node
 from .test_daemon import (
     ALL,
@@ -484,6 +484,38 @@ def test_what_somebody_sets_where_vscaf_had_pinned_an_earlier_run_is_theirs(
             daemon.wake()
             await until(lambda: separated(daemon))
         assert await pins_of(host, "b") == [frozenset(reach)] * 2
+
+    on_host(uri, loop_runner, work, faults)
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_run_that_is_being_started_is_judged_when_it_has_started(
+    restored: bool, tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """Before that, libvirt does not report whether it was booted. Its definition pins it where vscaf had pinned b."""
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        config = configured(uri, tmp_path)
+        async with running(config, host) as daemon:
+            domain = faults.real.lookupByName("b")
+            reach = await depart(daemon, domain.destroy)
+            starting = reported_in(faults, "b", libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
+            domain.create()
+            for vcpu in range(2):
+                pin_by_hand(faults, "b", vcpu, *reach)
+            seen = starting.hits
+            await until(lambda: starting.hits > seen + 10)
+            b = domain_of(daemon, "b")
+            assert b.found is None and b.state == "unmanaged" and not b.adopting
+            with pytest.raises(HypervisorError, match="domain b: is being started"):
+                await b.adopt(None, None, daemon.pool)
+            if restored:
+                reported_in(faults, "b", libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_RESTORED)
+            starting.times = 0
+            await until(lambda: separated(daemon))
+        assert await pins_of(host, "b") == [ALL if restored else frozenset(reach)] * 2
 
     on_host(uri, loop_runner, work, faults)
 

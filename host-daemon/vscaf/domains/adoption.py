@@ -19,7 +19,7 @@ class Adoption:
     def adopt(self, managing: bool) -> None:
         """Starts to read the settings of domains that should be managed. managing: whether any should."""
         for domain in self._inventory.domains.values():
-            if not domain.unread or domain.adopting:
+            if not domain.unread or domain.adopting or domain.seen.starting:
                 continue
             # Other domains are read too if an earlier daemon could not give them back.
             wanted = self.left_unread(domain) or (managing and domain.listed and not domain.left_alone)

@@ -39,7 +39,7 @@ from vscaf.domains.agent_session import AgentSession
 from vscaf.domains.agent_trust import AgentTrust
 from vscaf.domains.containment import Fault
 from vscaf.domains.inferred import Inferred
-from vscaf.domains.journal_match import came_back, is_of
+from vscaf.domains.journal_match import came_back, is_of, left_suspended
 from vscaf.domains.pool import HostPool
 from vscaf.domains.restore import put_pins_back, unplug_again
 from vscaf.domains.rules import DomainRules
@@ -235,10 +235,10 @@ class ManagedDomain:
     def assume(self, entry: JournalEntry, pool: HostPool) -> None:
         """Sets a transition state from *entry*, to be used until adopt() has read the real settings.
 
-        The domain claims the pCPUs that it should have according to *entry*, and no step is begun.
+        The domain claims the pCPUs that it had or should have according to *entry*, and no step is begun.
         """
         frozen = entry.suspended and self.seen.paused
-        known = frozenset(entry.partition) or frozenset(entry.reach if entry.suspended else ())
+        known = frozenset((*entry.claim, *entry.partition)) or frozenset(entry.reach if entry.suspended else ())
         if entry.suspended and not known:  # it was never pinned
             known = frozenset().union(*entry.found.settings().vcpu_pins.values())
         claim = frozenset[int]() if frozen else known
@@ -270,8 +270,11 @@ class ManagedDomain:
 
         entry: the journal's entry under this run's key. departed: its entry about an earlier run of the domain, which
         may have been saved with the pins that vscaf gave it. Settings that this daemon has found itself come before
-        both. Returns the entry that applies, or None. HypervisorError if the settings or the description are not known.
+        both. Returns the entry that applies, or None. HypervisorError if the settings or the description are not known,
+        or while the domain starts.
         """
+        if self.seen.starting:
+            raise HypervisorError(f"domain {self.name}: is being started: try again when it runs")
         if not self.seen.described:  # whether vCPUs can be unplugged and where its agent is would be taken for absent
             raise HypervisorError(f"domain {self.name}: its description could not be read yet")
         async with self.lock:  # while the domain is given back, its pins are about to change
@@ -295,7 +298,7 @@ class ManagedDomain:
                 )
             elif departed is not None and came_back(departed, self.seen, self.booted, now.vcpu_pins, pool):
                 self.found, entry_in_force = departed.found.settings(), departed
-                suspended_by_us = departed.suspended and self.seen.paused  # it was saved while it was suspended
+                suspended_by_us = left_suspended(departed, self.seen)
                 log.info("domain %s: came back with vscaf's pins; the settings that were found before apply", self.name)
             else:
                 self.found, self.outdated_entry = now, outdated
@@ -322,6 +325,7 @@ class ManagedDomain:
         assert self.found is not None and self.transition is not None and self.goal is not None
         treatment, goal = self.transition.treatment, self.goal
         stays = self.transition.affinity if goal.suspended else None
+        occupied = self.transition.occupied
         inputs = (
             self.name,
             self.found,
@@ -330,6 +334,7 @@ class ManagedDomain:
             treatment.rest_area,
             self.transition.suspended_by_us,
             stays,
+            occupied,
         )
         if self._entry is None or self._entry[0] != inputs:
             reach: Iterable[int] = goal.partition or treatment.rest_area
@@ -346,6 +351,7 @@ class ManagedDomain:
                 reach=sorted(reach),
                 suspended=self.transition.suspended_by_us,
                 started_ns=self.seen.started_ns,
+                claim=sorted(occupied | goal.partition),
             )
             self._entry = (inputs, entry)
         return self._entry[1]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from vscaf import clock
-from vscaf.core.reconcile.state import Action, Look, Resume, Suspend, TransitionState
+from vscaf.core.reconcile.state import Action, Apply, Look, Resume, Suspend, TransitionState
 from vscaf.cpulist import format_cpu_list
 from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.drift import Drift
@@ -32,6 +32,8 @@ class Executor:
                 domain.not_begun(call, adoptions)
                 self._inventory.on_news()
                 return
+            if isinstance(call, Apply):
+                await self._write_claim(domain, call.partition)
             read = await domain.carry_out(call, adoptions)
         except HypervisorError as error:
             self._inventory.refused(domain, error)
@@ -59,6 +61,16 @@ class Executor:
         await self._inventory.write_journal()
         entry = self._inventory.journal.entries.get(domain.seen.key)
         return entry is not None and entry.suspended
+
+    async def _write_claim(self, domain: ManagedDomain, partition: frozenset[int]) -> None:
+        """Writes the journal if it does not have *partition* in the domain's claim yet.
+
+        If this daemon is killed, and the next one cannot read the domain, no other domain may be let onto it. If the
+        disk refuses, the call is made all the same: the found settings are on disk.
+        """
+        entry = self._inventory.journal.entries.get(domain.seen.key)
+        if entry is None or not partition.issubset(entry.claim):
+            await self._inventory.write_journal_soon()
 
     def _record_switch(self, domain: ManagedDomain, call: Action, before: TransitionState) -> None:
         if isinstance(call, Suspend) and domain.suspended_by_us:

@@ -34,6 +34,15 @@ def came_back(
         return True
     if booted:  # its pins come from its definition or from somebody else
         return False
-    if departed.suspended and seen.paused and pins == departed.found.settings().vcpu_pins:
+    if left_suspended(departed, seen) and pins == departed.found.settings().vcpu_pins:
         return True  # vscaf had not pinned it yet
     return bool(departed.reach) and frozenset[int]().union(*pins.values()) <= set(departed.reach)
+
+
+def left_suspended(departed: JournalEntry, seen: DomainSeen) -> bool:
+    """Whether *seen*, which continues the run of *departed*, is paused because vscaf had suspended it.
+
+    It may have been saved and restored since. A restored domain is not paused by request, so another run that is was
+    started or suspended by somebody who wants it paused.
+    """
+    return departed.suspended and seen.paused and not (seen.paused_by_request and departed.is_of(seen) is False)

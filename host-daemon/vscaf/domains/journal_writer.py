@@ -85,6 +85,7 @@ def _content(managed: Mapping[DomainKey, ManagedDomain]) -> list[object]:
             goal and goal.partition,
             goal and goal.suspended,
             transition and transition.treatment,
+            transition and transition.occupied,
             domain.suspended_by_us,
         )
     return content

@@ -78,7 +78,18 @@ def test_version_1_is_read(tmp_path: Path) -> None:
     (tmp_path / "journal.json").write_text(json.dumps(content), encoding="utf-8")
     journal = Journal(tmp_path, "boot")
     (read,) = journal.entries.values()
-    assert read.key == ENTRY.key and read.found.settings() == FOUND and read.partition == [1] and read.reach == []
+    assert read.key == ENTRY.key and read.found.settings() == FOUND and read.partition == [1]
+    assert read.reach == [] and read.claim == []
+    journal.close()
+
+
+def test_a_field_that_a_later_vscaf_adds_to_an_entry_is_ignored(tmp_path: Path) -> None:
+    """So an earlier vscaf reads the journal of a later one. `claim` was added like this."""
+    entry = msgspec.to_builtins(ENTRY)
+    content = {"version": 3, "boot_id": "boot", "domains": [entry | {"added later": [1]}]}
+    (tmp_path / "journal.json").write_text(json.dumps(content, default=str), encoding="utf-8")
+    journal = Journal(tmp_path, "boot")
+    assert journal.entries == {ENTRY.key: ENTRY}
     journal.close()
 
 

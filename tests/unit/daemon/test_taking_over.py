@@ -2,8 +2,10 @@
 
 import asyncio
 import errno
+import json
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from vscaf.domains.domain import ManagedDomain
 from vscaf.domains.pool import HostPool
 from vscaf.domains.rules import DomainRules
 from vscaf.errors import HypervisorUnreachable, VscafError
-from vscaf.journal import FoundSettings, Journal, JournalEntry
+from vscaf.journal import FoundSettings, Journal, JournalEntry, read_journal
 from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSeen, HostCpus, MetadataRules, RunState
 
@@ -26,16 +28,19 @@ POOL = frozenset(range(2, 10))
 
 
 class Host(SimulatedHost):
-    """A host. `unreadable`: the domains whose settings cannot be read."""
+    """A host. `unreadable`: the domains whose settings cannot be read. `stuck`: those that cannot be pinned."""
 
     def __init__(self) -> None:
         self.unreadable: set[DomainKey] = set()
+        self.stuck: set[DomainKey] = set()
         super().__init__(CPUS)
         self.fault = self._fail
 
     def _fail(self, call: str, key: DomainKey | None) -> None:
         if call == "settings" and key in self.unreadable:
             raise HypervisorUnreachable("libvirt does not answer for this domain")
+        if call == "pin_vcpus" and key in self.stuck:
+            raise HypervisorUnreachable("libvirt does not pin this domain")
 
     def reach(self, key: DomainKey) -> frozenset[int]:
         one = self.domains[key]
@@ -85,6 +90,23 @@ async def running(
         journal.close()
 
 
+def written(directory: Path, name: str) -> JournalEntry:
+    """What the journal on the disk has of the domain."""
+    content = read_journal(directory / "journal.json")
+    assert content is not None
+    (entry,) = [one for one in content.domains if one.name == name]
+    return entry
+
+
+async def looks(daemon: Daemon, count: int = 20) -> AsyncIterator[None]:
+    """Yields after each of the next looks."""
+    for _ in range(count):
+        seen = daemon._look_ended_s
+        daemon.wake()
+        await until(lambda at=seen: daemon._look_ended_s > at)  # type: ignore[misc]
+        yield
+
+
 async def until(condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
     end_s = time.monotonic() + deadline_s
     while not condition():
@@ -92,7 +114,10 @@ async def until(condition: Callable[[], bool], deadline_s: float = 60.0) -> None
         await asyncio.sleep(0.01)
 
 
-def test_a_domain_that_cannot_be_read_keeps_what_the_journal_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_an_earlier_vscaf", [False, True])
+def test_a_domain_that_cannot_be_read_keeps_what_the_journal_says(by_an_earlier_vscaf: bool, tmp_path: Path) -> None:
+    """by_an_earlier_vscaf: the journal has partitions and no claims."""
+
     async def work() -> None:
         host = Host()
         a, b = host.busy("a"), host.busy("b")
@@ -100,13 +125,16 @@ def test_a_domain_that_cannot_be_read_keeps_what_the_journal_says(tmp_path: Path
         async with running(host, tmp_path, killed=True, **two):
             await until(lambda: len(host.reach(a)) == len(host.reach(b)) == 4)
         had = host.reach(a)
+        if by_an_earlier_vscaf:
+            path = tmp_path / "journal.json"
+            content = json.loads(path.read_text(encoding="utf-8"))
+            for one in content["domains"]:
+                del one["claim"]
+            path.write_text(json.dumps(content), encoding="utf-8")
         host.unreadable.add(a)
         async with running(host, tmp_path, **two) as daemon:
             await until(lambda: daemon.decision is not None)
-            for _ in range(20):  # looks
-                seen = daemon._look_ended_s
-                daemon.wake()
-                await until(lambda at=seen: daemon._look_ended_s > at)
+            async for _ in looks(daemon):
                 assert not host.reach(b) & had and not daemon.violations
             one = daemon.managed[a]
             assert (one.held, one.state, one.found) == (had, "unknown", None)
@@ -117,6 +145,72 @@ def test_a_domain_that_cannot_be_read_keeps_what_the_journal_says(tmp_path: Path
             await until(lambda: one.found is not None and one.state == "contained" and one.held == had)
         assert host.reach(a) == host.reach(b) == NUMBERS and not daemon.journal.entries
 
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_a_domain_that_cannot_be_read_keeps_what_it_had_not_left_yet(rests: bool, tmp_path: Path) -> None:
+    """Its daemon was killed while it should shrink, or rest, and could not be pinned."""
+
+    async def work() -> None:
+        host = Host()
+        a, b = host.busy("a"), host.start("b", 8)
+        two = {"a": DomainConfig(), "b": DomainConfig()}
+        async with running(host, tmp_path, killed=True, **two):
+            await until(lambda: host.reach(a) == POOL and not host.reach(b) & POOL)
+            host.stuck.add(a)
+            host.compute(a, {} if rests else dict.fromkeys(range(8), 1.0))
+            host.compute(b, {} if rests else dict.fromkeys(range(8), 1.0))
+            await until(lambda: len(written(tmp_path, "a").partition) == (0 if rests else 4))
+            assert host.reach(a) == POOL and not host.reach(b) & POOL
+        host.stuck.clear()
+        host.unreadable.add(a)
+        host.compute(b, dict.fromkeys(range(8), 1.0))
+        async with running(host, tmp_path, **two) as daemon:
+            await until(lambda: daemon.decision is not None and daemon.decision.allocations.get("b", 0) > 0)
+            async for _ in looks(daemon):
+                assert not host.reach(b) & POOL
+            host.unreadable.clear()
+            await until(lambda: len(host.reach(b)) >= 4 and not host.reach(a) & host.reach(b))
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_where_a_domain_is_let_is_on_the_disk_before(
+    full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """full: the disk takes nothing more, which keeps no domain from growing."""
+    replace_file, slow, writable = Journal._replace, [False], threading.Event()
+
+    def replace_slowly(self: Journal, entries: Mapping[DomainKey, JournalEntry]) -> None:
+        if slow[0]:
+            writable.wait()
+            if full:
+                raise OSError(errno.ENOSPC, "no space left")
+        replace_file(self, entries)
+
+    async def work() -> None:
+        host = Host()
+        a, b = host.busy("a"), host.busy("b")
+        two = {"a": DomainConfig(), "b": DomainConfig()}
+        async with running(host, tmp_path, **two) as daemon:
+            await until(lambda: len(host.reach(a)) == len(host.reach(b)) == 4)
+            await until(lambda: set(written(tmp_path, "a").claim) == host.reach(a))
+            slow[0] = True
+            try:
+                host.compute(b, {})
+                await until(lambda: daemon.managed[a].goal is not None and daemon.managed[a].goal.partition == POOL)
+                await until(lambda: not host.reach(b) & POOL)
+                async for _ in looks(daemon):
+                    assert host.reach(a) <= set(written(tmp_path, "a").claim)
+            finally:
+                writable.set()
+            await until(lambda: host.reach(a) == POOL)
+            assert full or set(written(tmp_path, "a").claim) == POOL
+            slow[0] = False
+
+    monkeypatch.setattr(Journal, "_replace", replace_slowly)
     asyncio.run(work())
 
 
@@ -302,10 +396,7 @@ def test_a_new_run_of_the_same_key_is_not_touched_before_what_was_found_of_it_is
         monkeypatch.setattr(Journal, "_replace", refuse)
         async with running(host, tmp_path, a=DomainConfig()) as daemon:
             await until(lambda: daemon.events.counts["refused"] > 0)
-            for _ in range(20):  # looks
-                seen = daemon._look_ended_s
-                daemon.wake()
-                await until(lambda at=seen: daemon._look_ended_s > at)
+            async for _ in looks(daemon):
                 assert host.reach(a) == NUMBERS
             monkeypatch.undo()
             await until(lambda: host.reach(a) <= POOL)
@@ -357,14 +448,6 @@ class Marked(Host):
 
     async def observe(self) -> tuple[DomainSeen, ...]:
         return tuple(self._as_known(one) for one in await super().observe())
-
-
-async def looks(daemon: Daemon, count: int = 20) -> AsyncIterator[None]:
-    for _ in range(count):
-        seen = daemon._look_ended_s
-        daemon.wake()
-        await until(lambda at=seen: daemon._look_ended_s > at)  # type: ignore[misc]
-        yield
 
 
 def test_a_marked_domain_that_cannot_be_described_keeps_what_the_journal_says(tmp_path: Path) -> None:

@@ -129,6 +129,16 @@ class TransitionState:
         """Whether several calls on it in a row have failed, so that it is unknown where it runs."""
         return self.affinity is None and self.failures >= LOST_FAILURES
 
+    @property
+    def occupied(self) -> frozenset[int]:
+        """The pCPUs that vscaf's pins let its vCPUs compute on, also if somebody else resumes it.
+
+        Empty for a domain that was never moved to a partition: it may run anywhere.
+        """
+        if not self.placed:
+            return frozenset()
+        return self.claim | self.latent_claim if self.latent_claim else self.claim
+
     def kept_while_lost(self, meant: frozenset[int]) -> frozenset[int]:
         """The pCPUs that no other domain gets while it is lost: all that it may run on.
 

@@ -15,12 +15,12 @@ from vscaf.hypervisor.libvirt.descriptions import Descriptions
 from vscaf.hypervisor.libvirt.domain_events import register_domain_events
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.hypervisor.libvirt.events import register_events
-from vscaf.hypervisor.libvirt.jobs import job_ms
+from vscaf.hypervisor.libvirt.jobs import blocking_ms
 from vscaf.hypervisor.libvirt.listing import LIVE, Row, list_domains
 from vscaf.hypervisor.libvirt.masks import cpus_mask, mask_cpus
 from vscaf.hypervisor.libvirt.pinning import set_pins
 from vscaf.hypervisor.libvirt.plugging import MonitorSlots, plug_vcpus, unplug_vcpus
-from vscaf.hypervisor.libvirt.probe import refuse_unusable
+from vscaf.hypervisor.libvirt.probe import refuse_unable_to_pin, refuse_unusable
 from vscaf.hypervisor.libvirt.run_starts import RunStarts
 from vscaf.hypervisor.libvirt.settings import read_settings
 from vscaf.hypervisor.libvirt.suspending import resume_domain, suspend_domain
@@ -33,7 +33,6 @@ LISTING_PATIENCE_S = 0.5  # after this the domains are listed without asking any
 DESCRIPTION_PATIENCE_S = 0.5  # after this a domain is returned without the data of its description
 NOT_DESCRIBED = "the domain's description could not be read yet"
 LISTINGS = 2  # listings of each kind under way at once
-HUNG_MS = 1000  # a job of a domain that lasts longer blocks every change of the domain
 PLUG_TIMEOUT_S = 30.0  # libvirt waits 5 s for each vCPU that the guest should release
 
 
@@ -78,6 +77,11 @@ class LibvirtHost:
         self._loop = asyncio.get_running_loop()
         await self._on_host("connect", lambda connection: None)
         await self._on_host("try what may be done", lambda connection: refuse_unusable(connection, self.uri))
+        try:  # in a line of its own: it must not delay other calls if it hangs
+            line = Line("the host", lambda: None)
+            await self._on_host("try to pin", lambda one: refuse_unable_to_pin(one, self.uri), line)
+        except HypervisorUnreachable as error:  # the domain hangs, or libvirt has begun a job on it just now
+            log.info("not tried whether vCPUs may be pinned: %s", error)
 
     async def close(self) -> None:
         """Ends the connections. Harmless when called twice."""
@@ -304,6 +308,7 @@ class LibvirtHost:
                 plugged=row.plugged,
                 booted=row.booted,
                 started_ns=row.started_ns,
+                paused_by_request=row.paused_by_request,
                 rules_error=NOT_DESCRIBED,
                 described=False,
             )
@@ -319,6 +324,7 @@ class LibvirtHost:
             plugged=row.plugged,
             booted=row.booted,
             started_ns=row.started_ns,
+            paused_by_request=row.paused_by_request,
             agent_socket=described.agent_socket,
             home_nodes=described.home_nodes,
             iothreads=len(described.iothread_pins),
@@ -328,13 +334,15 @@ class LibvirtHost:
             rules_error=described.rules_error,
         )
 
-    async def _on_host(self, operation: str, work: Callable[[Any], T]) -> T:
+    async def _on_host(self, operation: str, work: Callable[[Any], T], line: Line | None = None) -> T:
+        """The result of *work*. line: that of the calls that it must not overlap; None: the calls on the host."""
+
         def do(call: Call) -> T:
             with self._connections.connection(call) as connection:
                 return work(connection)
 
         try:
-            return await self._host_line.run(operation, do, self._call_timeout_s)
+            return await (line or self._host_line).run(operation, do, self._call_timeout_s)
         except libvirt.libvirtError as error:
             raise self._connections.translated(error, operation) from error
 
@@ -408,8 +416,8 @@ class LibvirtHost:
 
 def _refuse_hung(domain: Any, subject: str) -> None:
     """HypervisorUnreachable while a job holds the domain. Any change would wait for it, for 30 s in libvirtd."""
-    since_ms = job_ms(domain)
-    if since_ms is not None and since_ms > HUNG_MS:
+    since_ms = blocking_ms(domain)
+    if since_ms is not None:
         raise HypervisorUnreachable(
             f"{subject}: still waiting for its QEMU or for a job such as a migration, for {since_ms / 1000:.1f} s: "
             "see `virsh domcontrol` and `virsh domjobinfo`"

@@ -30,6 +30,8 @@ RUN_STATES = {
 }
 
 BOOTED = (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_BOOTED)
+STARTING = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
+PAUSED_BY_REQUEST = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_USER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Row:
     vcpu_delay_s: Mapping[int, float] = field(default_factory=dict)
     booted: bool = False
     started_ns: int = 0
+    paused_by_request: bool = False
 
 
 def list_domains(
@@ -97,17 +100,19 @@ def _row(domain: Any, fields: Mapping[str, Any], began_ns: int, *, one_by_one: b
                 return None  # it has ended since
             raise
     counted = frozenset(range(vcpus))
+    state = (fields.get("state.state"), fields.get("state.reason"))
     return Row(
         key=DomainKey(domain.UUIDString(), domain.ID()),
         name=domain.name(),
-        state=RUN_STATES.get(fields.get("state.state"), RunState.OTHER),
+        state=RunState.STARTING if state == STARTING else RUN_STATES.get(state[0], RunState.OTHER),
         vcpus=vcpus,
         vcpus_maximum=maximum,
         plugged=frozenset(times) if len(times) == vcpus else counted,
         vcpu_time_s=times,
         vcpu_delay_s=delays,
-        booted=(fields.get("state.state"), fields.get("state.reason")) == BOOTED,
+        booted=state == BOOTED,
         started_ns=began_ns,
+        paused_by_request=state == PAUSED_BY_REQUEST,
     )
 
 
