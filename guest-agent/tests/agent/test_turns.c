@@ -309,6 +309,32 @@ static void test_parked_for_long_is_offlined(void **state)
     assert_true(cpu_set_has(&agent->cpus.powered, 2));
 }
 
+/* The agent ends after it has given the first CPUs to the kernel to park, and before it has taken the result. */
+static void test_the_end_gives_back_what_is_just_being_parked(void **state)
+{
+    (void)state;
+    char root[96], text[32] = "";
+    snprintf(root, sizeof(root), "%s/cgroup", directory);
+    put(root, "cgroup.subtree_control", "cpuset");
+    put(root, "cpuset.cpus.effective", "0-1");
+    put(root, PARKING_GROUP "/cgroup.subtree_control", "cpuset");
+    put(root, PARKING_GROUP "/cpuset.cpus", "");
+    put(root, PARKING_GROUP "/cpuset.cpus.partition", "member");
+    struct parking *parking = &agent->allocation.parking;
+    parking->by_cpuset = true;
+    parking->tree.version = CGROUP_V2;
+    snprintf(parking->tree.root, sizeof(parking->tree.root), "%s", root);
+    order(2, 0);
+    agent_advance(agent, now_ns);
+    assert_int_equal(cgroup_read(&parking->tree, PARKING_GROUP, "cpuset.cpus.partition", text, sizeof(text)), 0);
+    assert_string_equal(text, "isolated");
+    assert_true(switcher_busy(&agent->allocation.switcher));
+    allocation_stop(&agent->allocation);
+    agent->allocation.uevents = -1; /* it is closed */
+    assert_int_equal(cgroup_read(&parking->tree, PARKING_GROUP, "cpuset.cpus.partition", text, sizeof(text)), 0);
+    assert_memory_equal(text, "member", strlen("member")); /* a plain file keeps the rest of a longer text */
+}
+
 static void test_held_up_makes_up_for_nothing(void **state)
 {
     (void)state;
@@ -558,6 +584,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shrink_waits_to_its_deadline_and_no_longer, begin, end),
         cmocka_unit_test_setup_teardown(test_shrink_ends_with_the_section, begin, end),
         cmocka_unit_test_setup_teardown(test_parked_for_long_is_offlined, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_end_gives_back_what_is_just_being_parked, begin, end),
         cmocka_unit_test_setup_teardown(test_held_up_makes_up_for_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_others_are_demand_and_then_none, begin, end),
         cmocka_unit_test_setup_teardown(test_others_keep_their_cpus, begin, end),
