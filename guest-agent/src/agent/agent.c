@@ -234,7 +234,8 @@ static void end_period(struct agent *agent, uint64_t now_ns)
     shares_period(&agent->shares);
     agent_update_demand(agent);
     contain_period(&agent->contain, &agent->clients);
-    agent_split(agent);
+    if (agent->split_due_ns == UINT64_MAX || now_ns >= agent->split_due_ns)
+        agent_split(agent);
 }
 
 /* Whether nothing has to be done until something changes that wakes the loop. Without a host, the load of programs that

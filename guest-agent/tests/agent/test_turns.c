@@ -557,6 +557,8 @@ static void test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment(vo
     uint64_t due_ns = now_ns + AGENT_LEFT_NS;
     agent_split_later(agent, now_ns);
     assert_int_equal(agent_advance(agent, now_ns), due_ns);
+    pass(AGENT_LEFT_NS / 2, FIRST, 0.0); /* a period ends, which gives nobody the CPUs */
+    assert_int_equal(team(stays), 2);
     now_ns = due_ns - 1;
     agent_split_later(agent, now_ns); /* another one leaves, which delays nothing */
     assert_int_equal(agent_advance(agent, now_ns), due_ns);
@@ -569,10 +571,15 @@ static void test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment(vo
     clients_drop(&agent->clients, leaves);
     agent_split_later(agent, now_ns);
     now_ns += AGENT_LEFT_NS / 2;
-    const struct client *next = join(2);
+    struct client *next = join(2);
     assert_int_equal(agent_advance(agent, now_ns), UINT64_MAX); /* the join has split */
     assert_int_equal(team(stays), 2);
     assert_int_equal(team(next), 2);
+
+    clients_drop(&agent->clients, next);
+    agent_split_later(agent, now_ns);
+    pass(2 * AGENT_LEFT_NS, FIRST, 0.0); /* the agent was held up, and a period ends late enough */
+    assert_int_equal(team(stays), 4);
 }
 
 int main(void)
