@@ -156,6 +156,12 @@ void agent_split_later(struct agent *agent, uint64_t now_ns)
         agent->split_due_ns = now_ns + AGENT_LEFT_NS;
 }
 
+void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns)
+{
+    client->contained = contain_holds(&agent->contain, client->pid);
+    measure_joined(&agent->measure, client, agent->options->standalone, now_ns);
+}
+
 void agent_update_demand(struct agent *agent)
 {
     struct shares_facts facts = agent_shares_facts(agent);

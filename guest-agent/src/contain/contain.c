@@ -315,6 +315,12 @@ static bool is_contained(const struct contained *contained)
     return cpu_set_count(&contained->set) > 0;
 }
 
+bool contain_holds(const struct contain *contain, pid_t pid)
+{
+    const struct contained *contained = contained_find(contain, pid);
+    return contained != NULL && is_contained(contained) && !contained->leaving;
+}
+
 /* Releases processes first, then contains and resizes others. */
 static void apply(struct contain *contain, struct clients *clients)
 {
@@ -370,9 +376,7 @@ void contain_update(struct contain *contain, struct clients *clients, const stru
     }
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
-        const struct contained *contained =
-            client->page != NULL && contain->count > 0 ? contained_find(contain, client->pid) : NULL;
-        client->contained = contained != NULL && is_contained(contained) && !contained->leaving;
+        client->contained = client->page != NULL && contain_holds(contain, client->pid);
     }
 }
 

@@ -29,6 +29,9 @@ void contain_update(struct contain *contain, struct clients *clients, const stru
 /* Checks one contained process in each call: whether it has new threads, and whether another program has moved it. */
 void contain_period(struct contain *contain, const struct clients *clients);
 
+/* Whether that process is contained now. */
+bool contain_holds(const struct contain *contain, pid_t pid);
+
 /* Releases all processes. */
 void contain_stop(struct contain *contain);
 

@@ -1,7 +1,9 @@
 /* The agent over time, on a clock that the test drives (linked with --wrap=clock_gettime). It checks when things happen
  * and how CPU time is judged, even if the test machine is busy. */
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,7 +140,7 @@ static struct client *join(uint32_t number)
                               .newcomer = true,
                               .running = true};
     agent->clients.joined++;
-    measure_joined(&agent->measure, client, agent->options->standalone, now_ns);
+    agent_joined(agent, client, now_ns);
     agent_split(agent);
     agent_update_demand(agent);
     return client;
@@ -582,6 +586,58 @@ static void test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment(vo
     assert_int_equal(team(stays), 4);
 }
 
+/* A child of this test that may run on one CPU only. */
+static pid_t start_on_one_cpu(void)
+{
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    assert_true(pid > 0);
+    assert_int_equal(sched_setaffinity(pid, sizeof(one), &one), 0);
+    return pid;
+}
+
+/* A narrow mask is one of taskset's, unless the agent itself has set it. */
+static void test_a_mask_of_the_agents_own_bounds_no_team(void **state)
+{
+    (void)state;
+    cpu_set_t all;
+    if (sched_getaffinity(0, sizeof(all), &all) != 0 || CPU_COUNT(&all) < 2)
+        skip();
+    options.standalone = true;
+    pid_t pid = start_on_one_cpu();
+    struct client *client = join(0);
+    client->pid = pid;
+    client->contained = true; /* in a long section, which has just ended */
+    pass(2 * SECOND_NS, NONE_RUNNING, 0.0);
+    assert_int_equal(client->affinity_cpus, 0);
+    client->contained = false;
+    pass(2 * SECOND_NS, NONE_RUNNING, 0.0);
+    assert_int_equal(client->affinity_cpus, 1);
+
+    /* The process starts another program while it is contained. */
+    client->affinity_cpus = 0;
+    client->affinity_next_ns = 0;
+    struct contained *contained = contained_add(&agent->contain, pid);
+    cpu_set_add(&contained->set, 0);
+    agent_joined(agent, client, now_ns);
+    assert_int_equal(client->affinity_cpus, 0);
+    contained_forget(&agent->contain, contained);
+    agent_joined(agent, client, now_ns);
+    assert_int_equal(client->affinity_cpus, 1);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -601,6 +657,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_quiet_until_something_changes, begin, end),
         cmocka_unit_test_setup_teardown(test_an_older_host_gets_every_report, begin, end),
         cmocka_unit_test_setup_teardown(test_who_is_connected_or_computes_keeps_it_awake, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_mask_of_the_agents_own_bounds_no_team, begin, end),
         cmocka_unit_test_setup_teardown(test_sleeps_without_a_host_and_wakes_with_a_measurement, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
