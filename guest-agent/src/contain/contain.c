@@ -20,7 +20,14 @@
 #define EXCESS_TOLERATED_CPUS 0.25 /* CPUs above its share that are no reason to contain a process */
 #define THREADS_PER_PERIOD 64u /* threads that are checked in a period, on average */
 
-enum { LOGGED_UNSEEN = 1, LOGGED_CPUSET = 2, LOGGED_AFFINITY = 4, LOGGED_RECORD = 8, LOGGED_LEFT = 16 };
+enum {
+    LOGGED_UNSEEN = 1,
+    LOGGED_CPUSET = 2,
+    LOGGED_AFFINITY = 4,
+    LOGGED_RECORD = 8,
+    LOGGED_LEFT = 16,
+    LOGGED_THREADS = 32
+};
 
 /* Whether the message was not logged before. Marks it as logged. */
 static bool should_log(struct contain *contain, uint32_t message)
@@ -392,6 +399,10 @@ static void update_thread_masks(struct contain *contain, struct contained *conta
     contain->pause_periods = contained->masks.listed / THREADS_PER_PERIOD;
     if (status == 0 && changed && write_record(contain))
         thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
+    if (status != 0 && status != -ESRCH && should_log(contain, LOGGED_THREADS))
+        log_line("process %d: the CPUs that its threads choose cannot be noted: %s: such threads leave its CPUs "
+                 "(logged once)",
+                 (int)contained->pid, status == -E2BIG ? "too many threads" : strerror(-status));
 }
 
 void contain_period(struct contain *contain, const struct clients *clients)

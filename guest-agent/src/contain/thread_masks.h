@@ -28,7 +28,8 @@ struct thread_masks {
 
 /* Notes the masks of all threads, and in *where all CPUs that any of them may use. `narrowed` is the set to which the
  * threads were narrowed before; NULL: they were not. If it is given, notes only masks that others have changed since,
- * and *changed says whether there was one. Returns 0; -E2BIG for too many threads; or -errno. */
+ * forgets threads that have ended, and *changed says whether there was one of either. Returns 0; -E2BIG for too many
+ * threads; or -errno. */
 int thread_masks_save(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
                       struct cpu_set *where, bool *changed);
 

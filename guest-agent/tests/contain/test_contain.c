@@ -223,6 +223,38 @@ static void test_masks_remembered(void **state)
     thread_masks_free(&masks);
 }
 
+/* A program may start and end as many threads with masks of their own as it likes, one after the other. */
+static void test_ended_threads_are_forgotten(void **state)
+{
+    const struct fake *fake = *state;
+    struct thread_masks masks = {0};
+    struct cpu_set where, one = {.words = {2}};
+    bool changed;
+    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-1\n");
+    put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t3\n");
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, NULL, &where, &changed), 0);
+    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t1\n");
+    put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t1\n");
+    for (pid_t tid = 1000; masks.others_count < THREAD_MASKS_OTHERS_MAX; tid++) /* they have ended since */
+        assert_int_equal(thread_masks_add(&masks, tid, "0"), 0);
+    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_true(changed);
+    assert_int_equal(masks.others_count, 2);
+    assert_int_equal(masks.others[0].tid, 71);
+    assert_int_equal(masks.others[1].tid, 72);
+
+    /* The record must not have them either. */
+    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t1\n");
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_false(changed);
+    assert_int_equal(thread_masks_add(&masks, 73, "0"), 0);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_true(changed);
+    assert_int_equal(masks.others_count, 2);
+    thread_masks_free(&masks);
+}
+
 /* A thread was listed and has ended. Its number may now belong to another process, here to a child. */
 static void test_numbers_are_looked_up_again(void **state)
 {
@@ -266,6 +298,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plan, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_enter_fails, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_masks_remembered, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(test_ended_threads_are_forgotten, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_numbers_are_looked_up_again, make_fake, remove_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
