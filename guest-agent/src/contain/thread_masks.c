@@ -123,26 +123,33 @@ static const char *mask_of_thread(const struct thread_masks *masks, pid_t tid)
     return other != NULL ? other->list : masks->common;
 }
 
+static size_t bytes_of(const char *list)
+{
+    return strlen(list) + THREAD_MASKS_BYTES_EACH;
+}
+
 int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
 {
     struct thread_mask *other = find_mask(masks, tid);
+    size_t bytes = masks->others_bytes + bytes_of(list) - (other != NULL ? bytes_of(other->list) : 0);
+    if (bytes > THREAD_MASKS_BYTES_MAX || (other == NULL && masks->others_count == THREAD_MASKS_OTHERS_MAX))
+        return -E2BIG;
     char *copy = strdup(list);
     if (copy == NULL)
         return -ENOMEM;
-    if (other != NULL) {
-        free(other->list);
-        other->list = copy;
-        return 0;
+    if (other == NULL) {
+        struct thread_mask *more = realloc(masks->others, (masks->others_count + 1) * sizeof(*more));
+        if (more == NULL) {
+            free(copy);
+            return -ENOMEM;
+        }
+        masks->others = more;
+        other = &more[masks->others_count++];
+        *other = (struct thread_mask){.tid = tid};
     }
-    struct thread_mask *more = NULL;
-    if (masks->others_count < THREAD_MASKS_OTHERS_MAX)
-        more = realloc(masks->others, (masks->others_count + 1) * sizeof(*more));
-    if (more == NULL) {
-        free(copy);
-        return masks->others_count < THREAD_MASKS_OTHERS_MAX ? -ENOMEM : -E2BIG;
-    }
-    masks->others = more;
-    masks->others[masks->others_count++] = (struct thread_mask){.tid = tid, .list = copy};
+    free(other->list);
+    other->list = copy;
+    masks->others_bytes = bytes;
     return 0;
 }
 
@@ -206,8 +213,10 @@ static bool forget_ended(struct thread_masks *masks, const char *proc, pid_t pid
         struct thread_mask other = masks->others[i];
         if (contains_thread(tids, count, other.tid) || has_thread(proc, pid, other.tid))
             masks->others[kept++] = other;
-        else
+        else {
+            masks->others_bytes -= bytes_of(other.list);
             free(other.list);
+        }
     }
     masks->others_count = kept;
     return kept < before;
