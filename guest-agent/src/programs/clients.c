@@ -194,6 +194,7 @@ static void admit(struct clients *clients, int fd, uint64_t now_ns)
     int status = peer_of(fd, clients->proc, &peer);
     if (status != 0 && status != -ESRCH) {
         pause_accepting(clients, -status, now_ns);
+        send_welcome(fd, VSCAF_JOIN_FULL, -1); /* the program asks again */
         attached_fds_close(&clients->unclosed, fd);
         return;
     }
@@ -230,7 +231,7 @@ int clients_listener(const struct clients *clients, uint64_t now_ns)
 
 void clients_accept(struct clients *clients, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MAX; i++) {
+    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MAX && clients->accept_ns <= now_ns; i++) {
         int fd = accept4(clients->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             admit(clients, fd, now_ns);

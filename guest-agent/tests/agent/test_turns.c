@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -219,6 +220,44 @@ static void test_who_has_spoken_is_not_silent(void **state)
     assert_int_equal(agent->clients.end, 1);
     assert_int_equal(clients_serve(&agent->clients, &agent->clients.slots[0], CPUS), CLIENTS_JOINED);
     close(peer);
+}
+
+/* A program needs two descriptors. With only one left, it hears that the agent is full, and the others wait. */
+static void test_last_descriptor_is_no_hang_up(void **state)
+{
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, place);
+    int peers[3], fillers[64], filled = 0;
+    for (int i = 0; i < 3; i++) {
+        peers[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+        assert_int_equal(connect(peers[i], (const struct sockaddr *)&address, sizeof(address)), 0);
+    }
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit few = {64, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while ((fillers[filled] = dup(peers[0])) >= 0)
+        filled++;
+    close(fillers[--filled]);
+    clients_accept(&agent->clients, now_ns);
+    while (filled > 0)
+        close(fillers[--filled]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+    struct vscaf_welcome welcome;
+    assert_int_equal(recv(peers[0], &welcome, sizeof(welcome), 0), sizeof(welcome));
+    assert_int_equal(welcome.status, VSCAF_JOIN_FULL);
+    assert_int_equal(agent->clients.end, 0);
+    assert_int_equal(clients_listener(&agent->clients, now_ns), -1);
+    now_ns += SECOND_NS;
+    assert_true(clients_listener(&agent->clients, now_ns) >= 0);
+    clients_accept(&agent->clients, now_ns);
+    assert_int_equal(agent->clients.end, 2);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(recv(peers[i], &welcome, sizeof(welcome), 0), i == 0 ? 0 : -1);
+        close(peers[i]);
+    }
 }
 
 /* Under any load, serving programs takes at most its part of one CPU, and what was saved for a burst. */
@@ -643,6 +682,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_silent_connection_is_dropped_after_its_time, begin, end),
         cmocka_unit_test_setup_teardown(test_who_has_spoken_is_not_silent, begin, end),
+        cmocka_unit_test_setup_teardown(test_last_descriptor_is_no_hang_up, begin, end),
         cmocka_unit_test_setup_teardown(test_serving_takes_its_part_of_a_cpu, begin, end),
         cmocka_unit_test_setup_teardown(test_shrink_waits_to_its_deadline_and_no_longer, begin, end),
         cmocka_unit_test_setup_teardown(test_shrink_ends_with_the_section, begin, end),
