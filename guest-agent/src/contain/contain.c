@@ -405,6 +405,27 @@ static void update_thread_masks(struct contain *contain, struct contained *conta
                  (int)contained->pid, status == -E2BIG ? "too many threads" : strerror(-status));
 }
 
+/* CPUs that were parked, offline or absent when the masks were noted are not in them. A process that chose no CPUs may
+ * use them as soon as its group of origin has them. One that chose all CPUs of that time looks the same. So its group
+ * gets one of the new CPUs for a moment: the kernel keeps a process off CPUs that it did not choose. */
+static void update_permitted(struct contain *contain, struct contained *contained)
+{
+    struct cpu_set origin, set = contained->set, wider = contained->set;
+    uint32_t cpu = 0;
+    if (!contained->masks.common_free || contained->chose ||
+        !contain_group_origin_cpus(&contain->tree, &contained->group, &origin) ||
+        cpu_set_is_subset(&origin, &contained->permitted))
+        return;
+    while (!cpu_set_has(&origin, cpu) || cpu_set_has(&contained->permitted, cpu))
+        cpu++;
+    cpu_set_add(&wider, cpu);
+    resize(contain, contained, &wider);
+    contained->chose = !thread_masks_first_has(contain->proc, contained->pid, cpu);
+    resize(contain, contained, &set);
+    for (size_t i = 0; i < CPUS_MAX / 64 && !contained->chose; i++)
+        contained->permitted.words[i] |= origin.words[i];
+}
+
 void contain_period(struct contain *contain, const struct clients *clients)
 {
     contain->credit += CREDIT_PER_PERIOD;
@@ -429,6 +450,8 @@ void contain_period(struct contain *contain, const struct clients *clients)
         release(contain, contained);
         if (contain->count == 0)
             write_record(contain);
+    } else {
+        update_permitted(contain, contained);
     }
 }
 

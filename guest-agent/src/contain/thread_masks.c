@@ -315,6 +315,12 @@ int thread_masks_narrow(const struct thread_masks *masks, const char *proc, pid_
     return change_all(masks, proc, pid, set, own_masks_only, narrow_thread);
 }
 
+bool thread_masks_first_has(const char *proc, pid_t pid, uint32_t cpu)
+{
+    struct cpu_set mask;
+    return read_mask(proc, pid, pid, &mask) == 0 && cpu_set_has(&mask, cpu);
+}
+
 static int restore_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
                           const struct cpu_set *set, bool own_masks_only)
 {

@@ -10,8 +10,8 @@
 #include "cpus/cpus.h"
 
 #define THREAD_MASKS_OTHERS_MAX 512u   /* threads of a process with other masks; with more it is not contained */
-/* The lists of these masks may have so many bytes, with THREAD_MASKS_BYTES_EACH for each thread in addition. With more the
- * process is not contained. */
+/* The lists of these masks may have so many bytes, with THREAD_MASKS_BYTES_EACH for each thread in addition. With more
+ * the process is not contained. */
 #define THREAD_MASKS_BYTES_MAX 16384u
 #define THREAD_MASKS_BYTES_EACH 16u
 #define THREAD_MASKS_THREADS_MAX 1024u /* threads of a process; with more it is not contained */
@@ -44,6 +44,9 @@ int thread_masks_save(struct thread_masks *masks, const char *proc, pid_t pid, c
  * wrong masks, because the kernel has done the rest. Returns 0 or the first -errno. */
 int thread_masks_narrow(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
                         bool own_masks_only);
+
+/* Whether the first thread may run on that CPU now. */
+bool thread_masks_first_has(const char *proc, pid_t pid, uint32_t cpu);
 
 /* Gives every thread its old mask back. New threads get that of the first thread. */
 int thread_masks_restore(const struct thread_masks *masks, const char *proc, pid_t pid, bool own_masks_only);

@@ -186,6 +186,49 @@ static void test_enter_fails(void **state)
     assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0");
 }
 
+/* CPUs that were parked, offline or absent when a process was contained come to its group of origin. */
+static void test_cpus_that_come_are_permitted(void **state)
+{
+    const struct fake *fake = *state;
+    static struct clients clients; /* none */
+    struct contain contain = {.method = CONTAIN_AUTO, .proc = fake->proc, .tree = tree_of(fake)};
+    struct contained *contained = contained_add(&contain, 70);
+    contained->group = (struct contain_group){.origin = strdup("a"), .path = strdup("a/vscaf.70")};
+    contained->permitted.words[0] = 0xf;
+    contained->set.words[0] = 0x3;
+    contained->masks.common_free = true;
+    put(fake->proc, "70/stat", "70 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0\n");
+    contained->start_ticks = 12345;
+    put(fake->proc, "70/cgroup", "0::/a/vscaf.70\n");
+    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-1,4\n"); /* as if the kernel had followed */
+    put(fake->root, "a/cpuset.cpus.effective", "0-3\n");
+    put(fake->root, "a/vscaf.70/cpuset.cpus", "");
+    contain_period(&contain, &clients);
+    assert_int_equal(contained->permitted.words[0], 0xf);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "");
+    put(fake->root, "a/cpuset.cpus.effective", "2-5\n"); /* 0 and 1 may come back: they stay permitted */
+    contain_period(&contain, &clients);
+    assert_int_equal(contained->permitted.words[0], 0x3f);
+    assert_int_equal(contained->set.words[0], 0x3);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0-1,4"); /* and "0-1" over it */
+
+    /* The program has called sched_setaffinity() with all CPUs of that time: the kernel keeps it off the new ones. */
+    put(fake->root, "a/cpuset.cpus.effective", "0-7\n");
+    for (int period = 0; period < 2; period++) {
+        contain_period(&contain, &clients);
+        assert_int_equal(contained->permitted.words[0], 0x3f);
+        assert_int_equal(contained->set.words[0], 0x3);
+        put(fake->root, "a/vscaf.70/cpuset.cpus", "x");
+    }
+    contain_period(&contain, &clients);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "x"); /* it is not tried again and again */
+
+    contained->chose = contained->masks.common_free = false; /* a mask that shows that it chose */
+    contain_period(&contain, &clients);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "x");
+    contained_forget(&contain, contained);
+}
+
 /* Masks are read from a fake process. None is set. */
 static void test_masks_remembered(void **state)
 {
@@ -403,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_paths),
         cmocka_unit_test_setup_teardown(test_plan, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_enter_fails, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(test_cpus_that_come_are_permitted, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_masks_remembered, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_ended_threads_are_forgotten, make_fake, remove_fake),
         cmocka_unit_test(test_masks_take_a_bounded_number_of_bytes),
