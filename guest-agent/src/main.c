@@ -85,7 +85,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
         switch (event) {
         case CLIENTS_NOTHING: continue;
         case CLIENTS_STATUS_REQUESTED: status_requested = true; continue;
-        case CLIENTS_JOINED: measure_joined(&agent->measure, client, agent->options->standalone, now_ns); break;
+        case CLIENTS_JOINED: agent_joined(agent, client, now_ns); break;
         case CLIENTS_CALLED: measure_called(client, now_ns); break;
         case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
         }

@@ -5,7 +5,7 @@
  *   3. The user's own agent, which needs no root: vscaf/agent.sock in $XDG_RUNTIME_DIR; if that is not set, in
  *      /run/user/UID; else /tmp/vscaf-UID/agent.sock.
  *
- * A program that connects to the third place checks who runs the agent (SO_PEERCRED). It must be the user or root. */
+ * Whoever connects to the third place checks with vscaf_peer_is_trusted() who listens there. */
 #ifndef VSCAF_SHARED_SOCKET_PATH_H
 #define VSCAF_SHARED_SOCKET_PATH_H
 
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define VSCAF_SOCKET_PATH_BYTES 108 /* bytes of a UNIX socket's path, with its final NUL */
@@ -32,6 +33,15 @@ static inline bool vscaf_socket_path_of_user(char path[VSCAF_SOCKET_PATH_BYTES])
     else
         snprintf(path, VSCAF_SOCKET_PATH_BYTES, "/tmp/vscaf-%u/agent.sock", user);
     return true;
+}
+
+/* Whether the process that listens at the other end of the connection is root's or this user's. Writes who it is. The
+ * user's own place may be in a directory where anyone can put a socket. */
+static inline bool vscaf_peer_is_trusted(int fd, struct ucred *peer)
+{
+    socklen_t size = sizeof(*peer);
+    *peer = (struct ucred){.uid = (uid_t)-1};
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0 && (peer->uid == 0 || peer->uid == geteuid());
 }
 
 #endif

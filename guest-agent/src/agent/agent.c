@@ -156,6 +156,12 @@ void agent_split_later(struct agent *agent, uint64_t now_ns)
         agent->split_due_ns = now_ns + AGENT_LEFT_NS;
 }
 
+void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns)
+{
+    client->contained = contain_holds(&agent->contain, client->pid);
+    measure_joined(&agent->measure, client, agent->options->standalone, now_ns);
+}
+
 void agent_update_demand(struct agent *agent)
 {
     struct shares_facts facts = agent_shares_facts(agent);
@@ -234,7 +240,8 @@ static void end_period(struct agent *agent, uint64_t now_ns)
     shares_period(&agent->shares);
     agent_update_demand(agent);
     contain_period(&agent->contain, &agent->clients);
-    agent_split(agent);
+    if (agent->split_due_ns == UINT64_MAX || now_ns >= agent->split_due_ns)
+        agent_split(agent);
 }
 
 /* Whether nothing has to be done until something changes that wakes the loop. Without a host, the load of programs that

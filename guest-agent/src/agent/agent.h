@@ -45,7 +45,7 @@ struct agent {
     char own_socket[VSCAF_SOCKET_PATH_BYTES];
 
     uint64_t period_ns, period_next_ns, period_last_ns;
-    uint64_t split_due_ns; /* UINT64_MAX: no split is due before the end of the period */
+    uint64_t split_due_ns; /* a period that ends before does not split; UINT64_MAX: the end of the period splits */
     bool quiet; /* nothing has to be done until something changes: the next period ends only after AGENT_QUIET_NS */
     struct measure measure;
 
@@ -84,8 +84,13 @@ void agent_wake(struct agent *agent, uint64_t now_ns);
 /* Computes new shares for all joined processes. Sets team sizes first, then the CPUs of contained processes. */
 void agent_split(struct agent *agent);
 
-/* Call it when a program has left: agent_advance() splits AGENT_LEFT_NS later, if nothing has split before. */
+/* Call it when a program has left: agent_advance() splits AGENT_LEFT_NS later, if nothing has split before. The end of a
+ * period does not. */
 void agent_split_later(struct agent *agent, uint64_t now_ns);
+
+/* Call it when a program has joined, and split afterwards. A process that starts a new program or joins again may still
+ * be contained. */
+void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns);
 
 /* Updates the demand, with the measurements of the last period. */
 void agent_update_demand(struct agent *agent);

@@ -20,7 +20,14 @@
 #define EXCESS_TOLERATED_CPUS 0.25 /* CPUs above its share that are no reason to contain a process */
 #define THREADS_PER_PERIOD 64u /* threads that are checked in a period, on average */
 
-enum { LOGGED_UNSEEN = 1, LOGGED_CPUSET = 2, LOGGED_AFFINITY = 4, LOGGED_RECORD = 8, LOGGED_LEFT = 16 };
+enum {
+    LOGGED_UNSEEN = 1,
+    LOGGED_CPUSET = 2,
+    LOGGED_AFFINITY = 4,
+    LOGGED_RECORD = 8,
+    LOGGED_LEFT = 16,
+    LOGGED_THREADS = 32
+};
 
 /* Whether the message was not logged before. Marks it as logged. */
 static bool should_log(struct contain *contain, uint32_t message)
@@ -315,6 +322,12 @@ static bool is_contained(const struct contained *contained)
     return cpu_set_count(&contained->set) > 0;
 }
 
+bool contain_holds(const struct contain *contain, pid_t pid)
+{
+    const struct contained *contained = contained_find(contain, pid);
+    return contained != NULL && is_contained(contained) && !contained->leaving;
+}
+
 /* Releases processes first, then contains and resizes others. */
 static void apply(struct contain *contain, struct clients *clients)
 {
@@ -370,9 +383,7 @@ void contain_update(struct contain *contain, struct clients *clients, const stru
     }
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
-        const struct contained *contained =
-            client->page != NULL && contain->count > 0 ? contained_find(contain, client->pid) : NULL;
-        client->contained = contained != NULL && is_contained(contained) && !contained->leaving;
+        client->contained = client->page != NULL && contain_holds(contain, client->pid);
     }
 }
 
@@ -388,6 +399,31 @@ static void update_thread_masks(struct contain *contain, struct contained *conta
     contain->pause_periods = contained->masks.listed / THREADS_PER_PERIOD;
     if (status == 0 && changed && write_record(contain))
         thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
+    if (status != 0 && status != -ESRCH && should_log(contain, LOGGED_THREADS))
+        log_line("process %d: the CPUs that its threads choose cannot be noted: %s: such threads leave its CPUs "
+                 "(logged once)",
+                 (int)contained->pid, status == -E2BIG ? "too many threads" : strerror(-status));
+}
+
+/* CPUs that were parked, offline or absent when the masks were noted are not in them. A process that chose no CPUs may
+ * use them as soon as its group of origin has them. One that chose all CPUs of that time looks the same. So its group
+ * gets one of the new CPUs for a moment: the kernel keeps a process off CPUs that it did not choose. */
+static void update_permitted(struct contain *contain, struct contained *contained)
+{
+    struct cpu_set origin, set = contained->set, wider = contained->set;
+    uint32_t cpu = 0;
+    if (!contained->masks.common_free || contained->chose ||
+        !contain_group_origin_cpus(&contain->tree, &contained->group, &origin) ||
+        cpu_set_is_subset(&origin, &contained->permitted))
+        return;
+    while (!cpu_set_has(&origin, cpu) || cpu_set_has(&contained->permitted, cpu))
+        cpu++;
+    cpu_set_add(&wider, cpu);
+    resize(contain, contained, &wider);
+    contained->chose = !thread_masks_first_has(contain->proc, contained->pid, cpu);
+    resize(contain, contained, &set);
+    for (size_t i = 0; i < CPUS_MAX / 64 && !contained->chose; i++)
+        contained->permitted.words[i] |= origin.words[i];
 }
 
 void contain_period(struct contain *contain, const struct clients *clients)
@@ -414,6 +450,8 @@ void contain_period(struct contain *contain, const struct clients *clients)
         release(contain, contained);
         if (contain->count == 0)
             write_record(contain);
+    } else {
+        update_permitted(contain, contained);
     }
 }
 

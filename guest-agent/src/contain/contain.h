@@ -26,8 +26,12 @@ void contain_start(struct contain *contain, const struct options *options, const
 /* Contains, resizes and releases processes, by their current shares. Acts only on changes. */
 void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts);
 
-/* Checks one contained process in each call: whether it has new threads, and whether another program has moved it. */
+/* Checks one contained process in each call: whether it has new threads, whether another program has moved it, and
+ * whether CPUs came that it may use. */
 void contain_period(struct contain *contain, const struct clients *clients);
+
+/* Whether that process is contained now. */
+bool contain_holds(const struct contain *contain, pid_t pid);
 
 /* Releases all processes. */
 void contain_stop(struct contain *contain);

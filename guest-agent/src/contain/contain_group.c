@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "system/cgroup_lines.h"
+#include "system/utf8.h"
 
 #define NAME "vscaf."
 /* Directly below the root there is one group for all contained processes. cgroup.h has the reason. */
@@ -66,7 +67,7 @@ static bool all_threads_in_group(const struct cgroup_tree *tree, const char *pro
 
 int contain_group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct contain_group *group)
 {
-    char origin[PATH_MAX], path[PATH_MAX], enabled[512];
+    char origin[PATH_MAX], path[PATH_MAX], printable[PATH_MAX], enabled[512];
     *group = (struct contain_group){0};
     int status = cgroup_of(tree, proc, pid, origin, sizeof(origin));
     if (status != 0)
@@ -82,6 +83,9 @@ int contain_group_plan(const struct cgroup_tree *tree, const char *proc, pid_t p
     if (snprintf(path, sizeof(path), "%s%s" NAME "%d", parent, parent[0] != '\0' ? "/" : "", (int)pid) >=
         (int)sizeof(path))
         return -ENAMETOOLONG;
+    utf8_printable(printable, sizeof(printable), path);
+    if (strcmp(path, printable) != 0) /* the record (contain_record.h) can have only such names */
+        return -EILSEQ;
     group->origin = strdup(origin);
     group->path = strdup(path);
     if (group->origin == NULL || group->path == NULL) {

@@ -19,7 +19,7 @@ struct contain_group {
 
 /* Finds the place of a group for the process. Changes nothing. Its origin is the group that it is in; if that was left
  * by an agent that died, the group above. Returns 0; -EXDEV if the threads of the process are in several groups, or
- * outside of the tree; or -errno. */
+ * outside of the tree; -EILSEQ if the name of its group is not printable; or -errno. */
 int contain_group_plan(const struct cgroup_tree *tree, const char *proc, pid_t pid, struct contain_group *group);
 
 /* Makes the group with that set and moves the process into it. Returns 0. On failure returns -errno and, in *step, the

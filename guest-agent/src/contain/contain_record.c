@@ -1,5 +1,6 @@
 #include "contain/contain_record.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -11,7 +12,12 @@
 #include <unistd.h>
 
 #define RECORD_VERSION 1
-#define RECORD_BYTES_MAX (8u << 20)
+#define RECORD_BYTES_MAX (16u << 20)
+
+/* [4294967295,"LIST"], for each thread; two paths, in which each byte may need a backslash; and the other members. */
+static_assert(sizeof("[4294967295,\"\"],") - 1 <= THREAD_MASKS_BYTES_EACH &&
+                  PLACEMENT_MAX * (THREAD_MASKS_BYTES_MAX + CPU_SET_TEXT + 2 * 2 * PATH_MAX + 256) <= RECORD_BYTES_MAX,
+              "a full record can be read");
 
 static json_t *describe(const struct contained *contained)
 {
@@ -31,19 +37,27 @@ static json_t *describe(const struct contained *contained)
     return object;
 }
 
-static int write_all(int fd, const char *text)
+static int write_part(FILE *file, const char *before, json_t *part)
 {
-    size_t left = strlen(text);
-    while (left > 0) {
-        ssize_t put = write(fd, text, left);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return put < 0 ? -errno : -EIO;
-        text += put;
-        left -= (size_t)put;
-    }
-    return 0;
+    if (part == NULL)
+        return -ENOMEM;
+    errno = EIO;
+    int status = fputs(before, file) != EOF && json_dumpf(part, file, JSON_COMPACT | JSON_ENCODE_ANY) == 0 ? 0 : -errno;
+    json_decref(part);
+    return status;
+}
+
+/* One process at a time: the JSON of all processes would need more memory than the rest of the agent. */
+static int write_parts(FILE *file, const struct contain *contain)
+{
+    int status = write_part(file, "{\"v\":", json_integer(RECORD_VERSION));
+    if (status == 0)
+        status = write_part(file, ",\"root\":", json_string(contain->cpuset ? contain->tree.root : ""));
+    for (uint32_t i = 0; i < contain->count && status == 0; i++)
+        status = write_part(file, i == 0 ? ",\"processes\":[" : ",", describe(contain->list[i]));
+    if (status == 0 && (fputs("]}", file) == EOF || fflush(file) != 0))
+        status = -errno;
+    return status;
 }
 
 int contain_record_write(struct contain *contain)
@@ -57,25 +71,18 @@ int contain_record_write(struct contain *contain)
     }
     if (snprintf(path, sizeof(path), "%s.new", contain->record) >= (int)sizeof(path))
         return -ENAMETOOLONG;
-    json_t *processes = json_array();
-    for (uint32_t i = 0; i < contain->count; i++)
-        json_array_append_new(processes, describe(contain->list[i]));
-    json_t *record = json_pack("{s:i, s:s, s:o}", "v", RECORD_VERSION, "root",
-                               contain->cpuset ? contain->tree.root : "", "processes", processes);
-    char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
-    json_decref(record);
-    if (text == NULL)
-        return -ENOMEM;
     unlink(path); /* left by an agent that died during this function */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int status = fd >= 0 ? write_all(fd, text) : -errno;
-    if (fd >= 0 && close(fd) != 0 && status == 0)
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    int status = file != NULL ? write_parts(file, contain) : -errno;
+    if (file != NULL && fclose(file) != 0 && status == 0)
         status = -errno;
+    if (file == NULL && fd >= 0)
+        close(fd);
     if (status == 0 && rename(path, contain->record) != 0)
         status = -errno;
     if (status != 0 && fd >= 0)
         unlink(path);
-    free(text);
     contain->recorded = contain->recorded || status == 0;
     return status;
 }
@@ -128,6 +135,11 @@ int contain_record_read(struct contain *contain)
     if (fd < 0)
         return errno == ENOENT ? 0 : -errno;
     contain->recorded = true;
+    FILE *file = fdopen(fd, "r"); /* json_loadfd() would read each byte alone */
+    if (file == NULL) {
+        close(fd);
+        return -ENOMEM;
+    }
     struct stat status;
     json_error_t error;
     json_t *record = NULL, *processes = NULL, *object;
@@ -137,7 +149,7 @@ int contain_record_read(struct contain *contain)
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
         (status.st_mode & 022) != 0 || status.st_size > RECORD_BYTES_MAX)
         result = -EPERM;
-    else if ((record = json_loadfd(fd, 0, &error)) == NULL ||
+    else if ((record = json_loadf(file, 0, &error)) == NULL ||
              json_unpack(record, "{s:i, s:s, s:o}", "v", &version, "root", &root, "processes", &processes) != 0 ||
              version != RECORD_VERSION || !json_is_array(processes))
         result = -EINVAL;
@@ -146,6 +158,6 @@ int contain_record_read(struct contain *contain)
         json_array_foreach(processes, at, object)
             read_process(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
     json_decref(record);
-    close(fd);
+    fclose(file);
     return result;
 }

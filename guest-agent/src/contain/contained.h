@@ -22,6 +22,7 @@ struct contained {
     struct cpu_set permitted; /* where it may run without containment */
     struct cpu_set set;       /* where it is kept now; empty: it is not contained yet */
     bool by_load;             /* it uses more than its share, although it claims no more threads than that */
+    bool chose;               /* it does not follow its group to CPUs that come: it chose its CPUs before */
     bool leaving;             /* released, but its group could not be removed yet */
     /* Used only during contain_update(). */
     bool wanted;

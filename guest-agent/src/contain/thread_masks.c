@@ -123,26 +123,33 @@ static const char *mask_of_thread(const struct thread_masks *masks, pid_t tid)
     return other != NULL ? other->list : masks->common;
 }
 
+static size_t bytes_of(const char *list)
+{
+    return strlen(list) + THREAD_MASKS_BYTES_EACH;
+}
+
 int thread_masks_add(struct thread_masks *masks, pid_t tid, const char *list)
 {
     struct thread_mask *other = find_mask(masks, tid);
+    size_t bytes = masks->others_bytes + bytes_of(list) - (other != NULL ? bytes_of(other->list) : 0);
+    if (bytes > THREAD_MASKS_BYTES_MAX || (other == NULL && masks->others_count == THREAD_MASKS_OTHERS_MAX))
+        return -E2BIG;
     char *copy = strdup(list);
     if (copy == NULL)
         return -ENOMEM;
-    if (other != NULL) {
-        free(other->list);
-        other->list = copy;
-        return 0;
+    if (other == NULL) {
+        struct thread_mask *more = realloc(masks->others, (masks->others_count + 1) * sizeof(*more));
+        if (more == NULL) {
+            free(copy);
+            return -ENOMEM;
+        }
+        masks->others = more;
+        other = &more[masks->others_count++];
+        *other = (struct thread_mask){.tid = tid};
     }
-    struct thread_mask *more = NULL;
-    if (masks->others_count < THREAD_MASKS_OTHERS_MAX)
-        more = realloc(masks->others, (masks->others_count + 1) * sizeof(*more));
-    if (more == NULL) {
-        free(copy);
-        return masks->others_count < THREAD_MASKS_OTHERS_MAX ? -ENOMEM : -E2BIG;
-    }
-    masks->others = more;
-    masks->others[masks->others_count++] = (struct thread_mask){.tid = tid, .list = copy};
+    free(other->list);
+    other->list = copy;
+    masks->others_bytes = bytes;
     return 0;
 }
 
@@ -180,6 +187,41 @@ static int save_mask(struct thread_masks *masks, pid_t pid, pid_t tid, const cha
     return masks->common != NULL ? 0 : -ENOMEM;
 }
 
+static bool contains_thread(const pid_t *tids, uint32_t count, pid_t tid)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (tids[i] == tid)
+            return true;
+    return false;
+}
+
+/* Whether the process still has that thread. Checked directly before a change: the kernel gives the number of an ended
+ * thread to another one, once all other numbers have been used, and to list many threads takes a while. */
+static bool has_thread(const char *proc, pid_t pid, pid_t tid)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%d/task/%d", proc, (int)pid, (int)tid) < (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
+/* Drops the masks of threads that have ended: their number may be reused, and there is room for so many only. A list of
+ * threads can lack one that lives, if others ended meanwhile. Returns whether it dropped any. */
+static bool forget_ended(struct thread_masks *masks, const char *proc, pid_t pid, const pid_t *tids, uint32_t count)
+{
+    uint32_t kept = 0, before = masks->others_count;
+    for (uint32_t i = 0; i < before; i++) {
+        struct thread_mask other = masks->others[i];
+        if (contains_thread(tids, count, other.tid) || has_thread(proc, pid, other.tid))
+            masks->others[kept++] = other;
+        else {
+            masks->others_bytes -= bytes_of(other.list);
+            free(other.list);
+        }
+    }
+    masks->others_count = kept;
+    return kept < before;
+}
+
 int thread_masks_save(struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *narrowed,
                       struct cpu_set *where, bool *changed)
 {
@@ -187,9 +229,9 @@ int thread_masks_save(struct thread_masks *masks, const char *proc, pid_t pid, c
     uint32_t count;
     char list[CPU_SET_TEXT];
     *where = (struct cpu_set){0};
-    *changed = false;
     int status = list_threads(proc, pid, &tids, &count);
     masks->listed = count;
+    *changed = status == 0 && narrowed != NULL && forget_ended(masks, proc, pid, tids, count);
     if (status == 0 && narrowed == NULL) {
         status = read_list(proc, pid, pid, list); /* the first thread stays listed even when it has ended */
         if (status == 0)
@@ -210,14 +252,6 @@ int thread_masks_save(struct thread_masks *masks, const char *proc, pid_t pid, c
     return status;
 }
 
-static bool contains_thread(const pid_t *tids, uint32_t count, pid_t tid)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (tids[i] == tid)
-            return true;
-    return false;
-}
-
 static bool has_own_mask(const struct thread_masks *masks, pid_t tid)
 {
     return find_mask(masks, tid) != NULL || !masks->common_free;
@@ -225,15 +259,6 @@ static bool has_own_mask(const struct thread_masks *masks, pid_t tid)
 
 typedef int change_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,
                           const struct cpu_set *set, bool own_masks_only);
-
-/* Whether the process still has that thread. Checked directly before a change: the kernel gives the number of an ended
- * thread to another one, once all other numbers have been used, and to list many threads takes a while. */
-static bool has_thread(const char *proc, pid_t pid, pid_t tid)
-{
-    char path[PATH_MAX];
-    return snprintf(path, sizeof(path), "%s/%d/task/%d", proc, (int)pid, (int)tid) < (int)sizeof(path) &&
-           access(path, F_OK) == 0;
-}
 
 /* Changes every thread, and new threads that appear meanwhile. */
 static int change_all(const struct thread_masks *masks, const char *proc, pid_t pid, const struct cpu_set *set,
@@ -288,6 +313,12 @@ int thread_masks_narrow(const struct thread_masks *masks, const char *proc, pid_
                         bool own_masks_only)
 {
     return change_all(masks, proc, pid, set, own_masks_only, narrow_thread);
+}
+
+bool thread_masks_first_has(const char *proc, pid_t pid, uint32_t cpu)
+{
+    struct cpu_set mask;
+    return read_mask(proc, pid, pid, &mask) == 0 && cpu_set_has(&mask, cpu);
 }
 
 static int restore_thread(const struct thread_masks *masks, const char *proc, pid_t pid, pid_t tid,

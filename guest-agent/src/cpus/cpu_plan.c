@@ -18,7 +18,9 @@ struct cpu_step cpu_plan_next(const struct cpus *cpus, const struct cpu_plan_req
 {
     uint16_t order[CPUS_MAX];
     uint32_t count = cpus_order(cpus, order);
-    struct cpu_set keep = {0}, unparked = cpus->parked, entering = cpus->parked, leaving = cpus->parked;
+    /* A step that changes what is parked leaves out CPUs that are gone. */
+    struct cpu_set present_parked = cpu_set_intersection(&cpus->parked, &cpus->present);
+    struct cpu_set keep = {0}, unparked = present_parked, entering = present_parked, leaving = present_parked;
     bool unpark = false, enter = false, leave = false;
     int64_t online_cpu = -1, offline_cpu = -1;
     choose(cpus, request, order, count, &keep);

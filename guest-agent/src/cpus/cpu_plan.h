@@ -9,7 +9,7 @@ enum cpu_step_kind { CPU_STEP_NONE, CPU_STEP_ONLINE, CPU_STEP_OFFLINE, CPU_STEP_
 struct cpu_step {
     enum cpu_step_kind kind;
     uint32_t cpu;          /* CPU_STEP_ONLINE, CPU_STEP_OFFLINE */
-    struct cpu_set parked; /* CPU_STEP_PARK: all CPUs that should be parked after the step */
+    struct cpu_set parked; /* CPU_STEP_PARK: all CPUs that should be parked after the step, present ones only */
 };
 
 /* Inputs, in addition to the CPUs. */

@@ -181,10 +181,9 @@ static void learn_cores(struct cpus *cpus, const struct cpu_set *known_online, c
 
 void cpus_park(struct cpus *cpus, const struct cpu_set *parked)
 {
-    for (size_t i = 0; i < CPUS_MAX / 64; i++) {
-        cpus->parked.words[i] = parked->words[i] & cpus->present.words[i];
+    cpus->parked = *parked;
+    for (size_t i = 0; i < CPUS_MAX / 64; i++)
         cpus->online.words[i] = cpus->powered.words[i] & ~cpus->parked.words[i];
-    }
 }
 
 int cpus_read(struct cpus *cpus, const char *sysfs)

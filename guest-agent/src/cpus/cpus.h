@@ -35,7 +35,9 @@ struct cpus {
     uint32_t possible; /* how many there can ever be, at least 1 */
     struct cpu_set present;
     struct cpu_set powered; /* online for the kernel */
-    struct cpu_set parked;  /* no work should run there (parking.h). They may be offline, too */
+    /* No work should run there (parking.h). They may be offline, too, or absent: the kernel's partition still has a CPU
+     * that was unplugged, and takes it again when it is plugged again. */
+    struct cpu_set parked;
     struct cpu_set online;  /* powered and not parked: work may run there. Host and programs are told these */
     uint64_t lists;         /* a hash of the kernel's lists, to see changes */
     /* The lowest CPU of the same core, plus 1; 0: not known. The kernel shows no topology of an offline CPU, so this is
@@ -44,8 +46,8 @@ struct cpus {
 };
 
 /* Reads SYSFS/devices/system/cpu. A CPU without its own `online` file cannot be switched; the kernel's list tells
- * whether it is online. `parked` stays as it is, less CPUs that are gone. Returns 0, or -errno with *cpus unchanged.
- * Opens a file for each CPU. */
+ * whether it is online. `parked` stays as it is. Returns 0, or -errno with *cpus unchanged. Opens a file for each
+ * CPU. */
 int cpus_read(struct cpus *cpus, const char *sysfs);
 
 /* Whether CPUs came, went, or were switched since the last cpus_read(). Opens two files. */

@@ -20,7 +20,7 @@
 struct parking {
     bool by_cpuset;          /* surplus CPUs are parked; else they are offlined at once */
     bool offline_later;      /* by_cpuset: a CPU that is parked for PARKING_LONG_NS is offlined, too */
-    bool used;               /* CPUs have been parked, by this agent or an earlier one */
+    bool used;               /* CPUs have been given to be parked, by this agent or an earlier one */
     uint64_t failed_ns;      /* when the kernel refused, to try again PARKING_RETRY_NS later; 0: it did not refuse */
     char logged_reason[200]; /* the reason that was logged last */
     struct cgroup_tree tree; /* version CGROUP_V2; else parking cannot be used */

@@ -123,7 +123,6 @@ static void take_result(struct allocation *allocation, const struct switch_order
 {
     refresh_cpus(allocation);
     if (done->kind == SWITCH_PARK) {
-        allocation->parking.used = true;
         if (done->status == 0) {
             allocation->parking.failed_ns = 0;
             park(allocation, &done->parked.parked);
@@ -156,6 +155,7 @@ static uint64_t submit_step(struct allocation *allocation, const struct cpu_step
         order.parked.tree = allocation->parking.tree;
         order.parked.parked = step->parked;
         order.parked.prepare = !allocation->parking.used;
+        allocation->parking.used = true; /* the agent may end before it takes the result */
         order.parked.powered = allocation->cpus->powered;
     }
     return switcher_submit(&allocation->switcher, &order) ? 0 : UINT64_MAX;

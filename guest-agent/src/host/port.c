@@ -36,7 +36,7 @@ void port_close(struct port *port)
     if (port->fd >= 0)
         close(port->fd);
     port->fd = -1;
-    port->hung_up = false;
+    port->hung_up = port->cut = false;
     line_buffer_forget(&port->in);
     discard_output(port);
 }
@@ -177,9 +177,8 @@ static void handle_hang_up(struct port *port, uint64_t now_ns)
         port->retry_ns = now_ns + PORT_HUNG_RETRY_NS; /* it may be back already */
         return;
     }
-    bool partly_sent = port->out != NULL && port->out_done > 0;
     discard_output(port);
-    if (partly_sent) {
+    if (port->cut) {
         port->out = strdup("\n");
         port->out_length = port->out != NULL ? 1 : 0;
     }
@@ -252,12 +251,13 @@ void port_send(struct port *port, uint64_t now_ns, port_line_source *source, voi
             continue;
         if (put < 0 && errno == EAGAIN)
             return;
-        if (put < 0) {
+        if (put <= 0) { /* 0: a virtio-serial port that takes no request */
             handle_hang_up(port, now_ns);
             return;
         }
         port->out_done += (size_t)put;
-        if (port->out_done == port->out_length)
+        port->cut = port->out_done < port->out_length;
+        if (!port->cut)
             discard_output(port);
     }
 }

@@ -31,6 +31,7 @@ struct port {
 
     char *out; /* the line in flight, or NULL */
     size_t out_length, out_done;
+    bool cut; /* a line was begun, and its end was not sent, whatever became of the rest */
 };
 
 /* Returns the next line to send, or NULL. The port frees it. */

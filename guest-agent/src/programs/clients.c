@@ -157,7 +157,7 @@ static struct client *joining_slot(struct clients *clients, account_t account)
     return evicted;
 }
 
-static void refuse(struct clients *clients, int fd, const struct peer *peer, account_t account, bool flood,
+static void refuse(struct clients *clients, int fd, const struct peer *peer, account_t account, bool keep_out,
                    uint64_t now_ns)
 {
     char name[64];
@@ -166,7 +166,7 @@ static void refuse(struct clients *clients, int fd, const struct peer *peer, acc
         log_line("%s connects more than %.0f times a second (process %d): refused, its programs run on unmanaged "
                  "(logged once)",
                  name, ADMISSION_RATE, (int)peer->pid);
-    if (flood) /* if this fails, each connection is still refused here */
+    if (keep_out) /* if this fails, each connection is still refused here */
         socket_acl_deny(&clients->acl, clients->path, peer->user, now_ns + admission_flood_ns());
     send_welcome(fd, VSCAF_JOIN_FULL, -1);
     attached_fds_close(&clients->unclosed, fd);
@@ -194,14 +194,18 @@ static void admit(struct clients *clients, int fd, uint64_t now_ns)
     int status = peer_of(fd, clients->proc, &peer);
     if (status != 0 && status != -ESRCH) {
         pause_accepting(clients, -status, now_ns);
+        send_welcome(fd, VSCAF_JOIN_FULL, -1); /* the program asks again */
         attached_fds_close(&clients->unclosed, fd);
         return;
     }
     account_t account = status == 0 ? account_of_peer(clients, &peer) : (account_t)peer.user;
     struct client *client = NULL;
     enum admission_pace pace = admission_connect(&clients->admission, account, now_ns);
+    /* The list of the socket names a user id, which containers may share. A process that has ended may have been in
+     * one. So only a flood that is known to be the user's own keeps the user out. */
+    bool own = status == 0 && peer_is_alive(peer.pidfd) && account == (account_t)peer.user;
     if (pace != ADMISSION_STEADY)
-        refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD, now_ns);
+        refuse(clients, fd, &peer, account, pace == ADMISSION_FLOOD && own, now_ns);
     else if (status != 0 || (client = joining_slot(clients, account)) == NULL)
         attached_fds_close(&clients->unclosed,
                            fd); /* the program, if it still runs, runs as if there were no agent */
@@ -227,7 +231,7 @@ int clients_listener(const struct clients *clients, uint64_t now_ns)
 
 void clients_accept(struct clients *clients, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MAX; i++) {
+    for (uint32_t i = 0; i < CLIENTS_ACCEPTED_MAX && clients->accept_ns <= now_ns; i++) {
         int fd = accept4(clients->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             admit(clients, fd, now_ns);

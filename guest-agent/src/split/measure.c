@@ -14,12 +14,12 @@
 #define AFFINITY_NS UINT64_C(1000000000)     /* a process's CPUs are read this often */
 
 /* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets
- * no more threads than CPUs. In three cases the mask does not show that: with a host or in a long section, the
- * agent itself may have set the mask; and the first thread of a bound program may run on one CPU only, whatever
- * the other threads have. `own`: the CPUs of the agent; NULL: there is a host. */
+ * no more threads than CPUs. In some cases the mask does not show that: with a host, in a long section or while
+ * the program is contained, the agent itself may have set the mask; and the first thread of a bound program may
+ * run on one CPU only, whatever the other threads have. `own`: the CPUs of the agent; NULL: there is a host. */
 static void update_affinity(struct client *client, const struct cpu_set *own, uint64_t now_ns)
 {
-    if (own == NULL || client->long_section)
+    if (own == NULL || client->long_section || client->contained)
         return;
     /* Relaxed: the value is used alone. */
     if ((atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0 ||

@@ -16,6 +16,7 @@ int check_run(const struct options *options)
                           .without_host = options->standalone,
                           .socket = socket_path_of_agent(options->socket, own),
                           .root = ""};
+    check.own_place = check.socket == own;
     setvbuf(stdout, NULL, _IOLBF, 0);
     check_ok("versions", "%s, wire %d, page %d", AGENT_NAME, WIRE_VERSION, (int)VSCAF_PAGE_VERSION);
     check_privileges(&check);

@@ -21,6 +21,7 @@
 #include "host/wire.h"
 #include "system/utf8.h"
 #include "vscaf/page.h"
+#include "vscaf/socket_path.h"
 
 #define SHIM "libvscaf-gomp.so"
 #define ANSWER_WAIT_S 2
@@ -129,12 +130,15 @@ void check_port(struct check *check)
 /* Joins the agent that serves the socket, for a moment. Prints whether its version fits this program's version. */
 static void query_agent(struct check *check, int fd, const char *path)
 {
-    struct ucred peer = {0};
-    socklen_t size = sizeof(peer);
+    struct ucred peer;
     struct vscaf_join join = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION, .name = "vscaf-check"};
     struct vscaf_welcome welcome = {0};
     struct timeval wait = {.tv_sec = ANSWER_WAIT_S};
-    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    if (!vscaf_peer_is_trusted(fd, &peer) && check->own_place) {
+        check_missing(check, "agent", "process %d of user %u serves %s, which programs do not believe: name another "
+                      "place with $XDG_RUNTIME_DIR or --socket", (int)peer.pid, (unsigned)peer.uid, path);
+        return;
+    }
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
     /* The descriptor that comes with the answer is not received, so the kernel closes it. */

@@ -11,6 +11,7 @@ struct check {
     const struct options *options;
     bool without_host;  /* --standalone was given */
     const char *socket; /* where programs join */
+    bool own_place;     /* `socket` is the place of the user's own agent */
     const char *root;   /* put in front of paths like /etc; "" except in tests */
     unsigned missing;   /* number of check_missing() lines */
 };

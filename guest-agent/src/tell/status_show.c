@@ -50,8 +50,16 @@ static int find_agent(const char *given)
     const char *path = given != NULL ? given : VSCAF_SOCKET_DEFAULT;
     int fd = connect_to(path);
     if (fd < 0 && given == NULL && vscaf_socket_path_of_user(own)) {
+        struct ucred peer;
         path = own;
         fd = connect_to(own);
+        if (fd >= 0 && !vscaf_peer_is_trusted(fd, &peer)) {
+            log_line("process %d of user %u serves %s, which programs do not believe: give the agent's place with "
+                     "--socket",
+                     (int)peer.pid, (unsigned)peer.uid, own);
+            close(fd);
+            return -1;
+        }
     }
     if (fd >= 0)
         return fd;

@@ -1,7 +1,9 @@
 /* The agent over time, on a clock that the test drives (linked with --wrap=clock_gettime). It checks when things happen
  * and how CPU time is judged, even if the test machine is busy. */
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,9 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,7 +141,7 @@ static struct client *join(uint32_t number)
                               .newcomer = true,
                               .running = true};
     agent->clients.joined++;
-    measure_joined(&agent->measure, client, agent->options->standalone, now_ns);
+    agent_joined(agent, client, now_ns);
     agent_split(agent);
     agent_update_demand(agent);
     return client;
@@ -215,6 +220,44 @@ static void test_who_has_spoken_is_not_silent(void **state)
     assert_int_equal(agent->clients.end, 1);
     assert_int_equal(clients_serve(&agent->clients, &agent->clients.slots[0], CPUS), CLIENTS_JOINED);
     close(peer);
+}
+
+/* A program needs two descriptors. With only one left, it hears that the agent is full, and the others wait. */
+static void test_last_descriptor_is_no_hang_up(void **state)
+{
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, place);
+    int peers[3], fillers[64], filled = 0;
+    for (int i = 0; i < 3; i++) {
+        peers[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+        assert_int_equal(connect(peers[i], (const struct sockaddr *)&address, sizeof(address)), 0);
+    }
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit few = {64, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while ((fillers[filled] = dup(peers[0])) >= 0)
+        filled++;
+    close(fillers[--filled]);
+    clients_accept(&agent->clients, now_ns);
+    while (filled > 0)
+        close(fillers[--filled]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+    struct vscaf_welcome welcome;
+    assert_int_equal(recv(peers[0], &welcome, sizeof(welcome), 0), sizeof(welcome));
+    assert_int_equal(welcome.status, VSCAF_JOIN_FULL);
+    assert_int_equal(agent->clients.end, 0);
+    assert_int_equal(clients_listener(&agent->clients, now_ns), -1);
+    now_ns += SECOND_NS;
+    assert_true(clients_listener(&agent->clients, now_ns) >= 0);
+    clients_accept(&agent->clients, now_ns);
+    assert_int_equal(agent->clients.end, 2);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(recv(peers[i], &welcome, sizeof(welcome), 0), i == 0 ? 0 : -1);
+        close(peers[i]);
+    }
 }
 
 /* Under any load, serving programs takes at most its part of one CPU, and what was saved for a burst. */
@@ -307,6 +350,32 @@ static void test_parked_for_long_is_offlined(void **state)
         agent_advance(agent, now_ns);
     assert_false(cpu_set_has(&agent->cpus.powered, 3));
     assert_true(cpu_set_has(&agent->cpus.powered, 2));
+}
+
+/* The agent ends after it has given the first CPUs to the kernel to park, and before it has taken the result. */
+static void test_the_end_gives_back_what_is_just_being_parked(void **state)
+{
+    (void)state;
+    char root[96], text[32] = "";
+    snprintf(root, sizeof(root), "%s/cgroup", directory);
+    put(root, "cgroup.subtree_control", "cpuset");
+    put(root, "cpuset.cpus.effective", "0-1");
+    put(root, PARKING_GROUP "/cgroup.subtree_control", "cpuset");
+    put(root, PARKING_GROUP "/cpuset.cpus", "");
+    put(root, PARKING_GROUP "/cpuset.cpus.partition", "member");
+    struct parking *parking = &agent->allocation.parking;
+    parking->by_cpuset = true;
+    parking->tree.version = CGROUP_V2;
+    snprintf(parking->tree.root, sizeof(parking->tree.root), "%s", root);
+    order(2, 0);
+    agent_advance(agent, now_ns);
+    assert_int_equal(cgroup_read(&parking->tree, PARKING_GROUP, "cpuset.cpus.partition", text, sizeof(text)), 0);
+    assert_string_equal(text, "isolated");
+    assert_true(switcher_busy(&agent->allocation.switcher));
+    allocation_stop(&agent->allocation);
+    agent->allocation.uevents = -1; /* it is closed */
+    assert_int_equal(cgroup_read(&parking->tree, PARKING_GROUP, "cpuset.cpus.partition", text, sizeof(text)), 0);
+    assert_memory_equal(text, "member", strlen("member")); /* a plain file keeps the rest of a longer text */
 }
 
 static void test_held_up_makes_up_for_nothing(void **state)
@@ -531,6 +600,8 @@ static void test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment(vo
     uint64_t due_ns = now_ns + AGENT_LEFT_NS;
     agent_split_later(agent, now_ns);
     assert_int_equal(agent_advance(agent, now_ns), due_ns);
+    pass(AGENT_LEFT_NS / 2, FIRST, 0.0); /* a period ends, which gives nobody the CPUs */
+    assert_int_equal(team(stays), 2);
     now_ns = due_ns - 1;
     agent_split_later(agent, now_ns); /* another one leaves, which delays nothing */
     assert_int_equal(agent_advance(agent, now_ns), due_ns);
@@ -543,10 +614,67 @@ static void test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment(vo
     clients_drop(&agent->clients, leaves);
     agent_split_later(agent, now_ns);
     now_ns += AGENT_LEFT_NS / 2;
-    const struct client *next = join(2);
+    struct client *next = join(2);
     assert_int_equal(agent_advance(agent, now_ns), UINT64_MAX); /* the join has split */
     assert_int_equal(team(stays), 2);
     assert_int_equal(team(next), 2);
+
+    clients_drop(&agent->clients, next);
+    agent_split_later(agent, now_ns);
+    pass(2 * AGENT_LEFT_NS, FIRST, 0.0); /* the agent was held up, and a period ends late enough */
+    assert_int_equal(team(stays), 4);
+}
+
+/* A child of this test that may run on one CPU only. */
+static pid_t start_on_one_cpu(void)
+{
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    assert_true(pid > 0);
+    assert_int_equal(sched_setaffinity(pid, sizeof(one), &one), 0);
+    return pid;
+}
+
+/* A narrow mask is one of taskset's, unless the agent itself has set it. */
+static void test_a_mask_of_the_agents_own_bounds_no_team(void **state)
+{
+    (void)state;
+    cpu_set_t all;
+    if (sched_getaffinity(0, sizeof(all), &all) != 0 || CPU_COUNT(&all) < 2)
+        skip();
+    options.standalone = true;
+    pid_t pid = start_on_one_cpu();
+    struct client *client = join(0);
+    client->pid = pid;
+    client->contained = true; /* in a long section, which has just ended */
+    pass(2 * SECOND_NS, NONE_RUNNING, 0.0);
+    assert_int_equal(client->affinity_cpus, 0);
+    client->contained = false;
+    pass(2 * SECOND_NS, NONE_RUNNING, 0.0);
+    assert_int_equal(client->affinity_cpus, 1);
+
+    /* The process starts another program while it is contained. */
+    client->affinity_cpus = 0;
+    client->affinity_next_ns = 0;
+    struct contained *contained = contained_add(&agent->contain, pid);
+    cpu_set_add(&contained->set, 0);
+    agent_joined(agent, client, now_ns);
+    assert_int_equal(client->affinity_cpus, 0);
+    contained_forget(&agent->contain, contained);
+    agent_joined(agent, client, now_ns);
+    assert_int_equal(client->affinity_cpus, 1);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
 }
 
 int main(void)
@@ -554,10 +682,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_silent_connection_is_dropped_after_its_time, begin, end),
         cmocka_unit_test_setup_teardown(test_who_has_spoken_is_not_silent, begin, end),
+        cmocka_unit_test_setup_teardown(test_last_descriptor_is_no_hang_up, begin, end),
         cmocka_unit_test_setup_teardown(test_serving_takes_its_part_of_a_cpu, begin, end),
         cmocka_unit_test_setup_teardown(test_shrink_waits_to_its_deadline_and_no_longer, begin, end),
         cmocka_unit_test_setup_teardown(test_shrink_ends_with_the_section, begin, end),
         cmocka_unit_test_setup_teardown(test_parked_for_long_is_offlined, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_end_gives_back_what_is_just_being_parked, begin, end),
         cmocka_unit_test_setup_teardown(test_held_up_makes_up_for_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_others_are_demand_and_then_none, begin, end),
         cmocka_unit_test_setup_teardown(test_others_keep_their_cpus, begin, end),
@@ -567,6 +697,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_quiet_until_something_changes, begin, end),
         cmocka_unit_test_setup_teardown(test_an_older_host_gets_every_report, begin, end),
         cmocka_unit_test_setup_teardown(test_who_is_connected_or_computes_keeps_it_awake, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_mask_of_the_agents_own_bounds_no_team, begin, end),
         cmocka_unit_test_setup_teardown(test_sleeps_without_a_host_and_wakes_with_a_measurement, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,10 @@
 
 #include <cmocka.h>
 
+#include <jansson.h>
+
 #include "contain/contain.h"
+#include "contain/contain_record.h"
 
 /* A program exceeds its share by the threads that it reports, or by the CPUs that it uses, whatever it reports. */
 static void test_exceeds(void **state)
@@ -142,6 +145,12 @@ static void test_plan(void **state)
     assert_false(group.enabled_in_origin);
     contain_group_free(&group);
 
+    /* A group whose name cannot be put on record. */
+    put(fake->proc, "70/cgroup", "0::/user.slice/\xff\n");
+    put(fake->proc, "70/task/70/cgroup", "0::/user.slice/\xff\n");
+    put(fake->proc, "70/task/71/cgroup", "0::/user.slice/\xff\n");
+    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EILSEQ);
+
     /* A group that cannot be reached, and a process that is gone. */
     put(fake->proc, "70/cgroup", "0::/../other\n");
     assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
@@ -175,6 +184,49 @@ static void test_enter_fails(void **state)
     assert_string_equal(get(fake->root, "a/vscaf.70/cgroup.type"), "threaded");
     assert_string_equal(get(fake->root, "a/vscaf.70/cgroup.procs"), "70");
     assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0");
+}
+
+/* CPUs that were parked, offline or absent when a process was contained come to its group of origin. */
+static void test_cpus_that_come_are_permitted(void **state)
+{
+    const struct fake *fake = *state;
+    static struct clients clients; /* none */
+    struct contain contain = {.method = CONTAIN_AUTO, .proc = fake->proc, .tree = tree_of(fake)};
+    struct contained *contained = contained_add(&contain, 70);
+    contained->group = (struct contain_group){.origin = strdup("a"), .path = strdup("a/vscaf.70")};
+    contained->permitted.words[0] = 0xf;
+    contained->set.words[0] = 0x3;
+    contained->masks.common_free = true;
+    put(fake->proc, "70/stat", "70 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0\n");
+    contained->start_ticks = 12345;
+    put(fake->proc, "70/cgroup", "0::/a/vscaf.70\n");
+    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-1,4\n"); /* as if the kernel had followed */
+    put(fake->root, "a/cpuset.cpus.effective", "0-3\n");
+    put(fake->root, "a/vscaf.70/cpuset.cpus", "");
+    contain_period(&contain, &clients);
+    assert_int_equal(contained->permitted.words[0], 0xf);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "");
+    put(fake->root, "a/cpuset.cpus.effective", "2-5\n"); /* 0 and 1 may come back: they stay permitted */
+    contain_period(&contain, &clients);
+    assert_int_equal(contained->permitted.words[0], 0x3f);
+    assert_int_equal(contained->set.words[0], 0x3);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0-1,4"); /* and "0-1" over it */
+
+    /* The program has called sched_setaffinity() with all CPUs of that time: the kernel keeps it off the new ones. */
+    put(fake->root, "a/cpuset.cpus.effective", "0-7\n");
+    for (int period = 0; period < 2; period++) {
+        contain_period(&contain, &clients);
+        assert_int_equal(contained->permitted.words[0], 0x3f);
+        assert_int_equal(contained->set.words[0], 0x3);
+        put(fake->root, "a/vscaf.70/cpuset.cpus", "x");
+    }
+    contain_period(&contain, &clients);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "x"); /* it is not tried again and again */
+
+    contained->chose = contained->masks.common_free = false; /* a mask that shows that it chose */
+    contain_period(&contain, &clients);
+    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "x");
+    contained_forget(&contain, contained);
 }
 
 /* Masks are read from a fake process. None is set. */
@@ -223,6 +275,135 @@ static void test_masks_remembered(void **state)
     thread_masks_free(&masks);
 }
 
+/* A program may start and end as many threads with masks of their own as it likes, one after the other. */
+static void test_ended_threads_are_forgotten(void **state)
+{
+    const struct fake *fake = *state;
+    struct thread_masks masks = {0};
+    struct cpu_set where, one = {.words = {2}};
+    bool changed;
+    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-1\n");
+    put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t3\n");
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, NULL, &where, &changed), 0);
+    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t1\n");
+    put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t1\n");
+    for (pid_t tid = 1000; masks.others_count < THREAD_MASKS_OTHERS_MAX; tid++) /* they have ended since */
+        assert_int_equal(thread_masks_add(&masks, tid, "0"), 0);
+    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_true(changed);
+    assert_int_equal(masks.others_count, 2);
+    assert_int_equal(masks.others[0].tid, 71);
+    assert_int_equal(masks.others[1].tid, 72);
+
+    /* The record must not have them either. */
+    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t1\n");
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_false(changed);
+    assert_int_equal(thread_masks_add(&masks, 73, "0"), 0);
+    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
+    assert_true(changed);
+    assert_int_equal(masks.others_count, 2);
+    thread_masks_free(&masks);
+}
+
+static void fill(struct thread_masks *masks, const char *list)
+{
+    int status = 0;
+    for (pid_t tid = 1; status == 0; tid++)
+        status = thread_masks_add(masks, tid, list);
+    assert_int_equal(status, -E2BIG);
+}
+
+/* Whatever masks the threads of a process have, what is noted of it is bounded. */
+static void test_masks_take_a_bounded_number_of_bytes(void **state)
+{
+    (void)state;
+    struct thread_masks masks = {0};
+    char list[1000];
+    memset(list, '1', sizeof(list) - 1);
+    list[sizeof(list) - 1] = '\0';
+    fill(&masks, list);
+    assert_in_range(masks.others_count, 10, THREAD_MASKS_BYTES_MAX / sizeof(list));
+    uint32_t count = masks.others_count;
+    assert_int_equal(thread_masks_add(&masks, 1, "1"), 0); /* a shorter one instead, which makes room */
+    assert_int_equal(thread_masks_add(&masks, 1000, list), 0);
+    assert_int_equal(thread_masks_add(&masks, 1, list), -E2BIG);
+    assert_int_equal(masks.others_count, count + 1);
+    thread_masks_free(&masks);
+    fill(&masks, "0-3,8-11");
+    assert_int_equal(masks.others_count, THREAD_MASKS_OTHERS_MAX);
+    thread_masks_free(&masks);
+}
+
+static size_t json_bytes, json_bytes_most;
+
+static void *json_allocate(size_t bytes)
+{
+    max_align_t *block = malloc(bytes + sizeof(*block));
+    assert_non_null(block);
+    *(size_t *)block = bytes;
+    json_bytes += bytes;
+    json_bytes_most = json_bytes > json_bytes_most ? json_bytes : json_bytes_most;
+    return block + 1;
+}
+
+static void json_release(void *memory)
+{
+    if (memory == NULL)
+        return;
+    max_align_t *block = (max_align_t *)memory - 1;
+    json_bytes -= *(size_t *)block;
+    free(block);
+}
+
+static void forget_all(struct contain *contain)
+{
+    while (contain->count > 0)
+        contained_forget(contain, contain->list[0]);
+}
+
+/* As many processes as can be contained, each with as many masks as are noted. The next agent takes the record, and the
+ * memory to write it does not depend on the number of processes. */
+static void check_full_record(const struct fake *fake, const char *list)
+{
+    static struct contain before, after;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/record", fake->directory);
+    before = after = (struct contain){.record = path, .proc = fake->proc};
+    for (pid_t pid = 1; pid <= (pid_t)PLACEMENT_MAX; pid++) {
+        struct contained *contained = contained_add(&before, pid);
+        contained->start_ticks = 12345;
+        contained->masks.common = strdup("0-3");
+        fill(&contained->masks, list);
+    }
+    json_bytes_most = 0;
+    assert_int_equal(contain_record_write(&before), 0);
+    assert_in_range(json_bytes_most, 1, 1u << 20);
+    assert_int_equal(contain_record_read(&after), 0);
+    assert_int_equal(after.count, PLACEMENT_MAX);
+    for (uint32_t i = 0; i < after.count; i++) {
+        const struct thread_masks *read = &after.list[i]->masks, *written = &before.list[i]->masks;
+        assert_int_equal(after.list[i]->pid, before.list[i]->pid);
+        assert_int_equal(read->others_count, written->others_count);
+        assert_string_equal(read->others[read->others_count - 1].list, list);
+    }
+    forget_all(&before);
+    forget_all(&after);
+    assert_int_equal(json_bytes, 0);
+}
+
+static void test_full_record_can_be_read(void **state)
+{
+    char list[1000] = "0";
+    for (size_t i = 1; i < sizeof(list) - 2; i += 2)
+        memcpy(list + i, ",5", sizeof(",5"));
+    json_set_alloc_funcs(json_allocate, json_release);
+    check_full_record(*state, "0-3");
+    check_full_record(*state, list);
+    json_set_alloc_funcs(malloc, free);
+}
+
 /* A thread was listed and has ended. Its number may now belong to another process, here to a child. */
 static void test_numbers_are_looked_up_again(void **state)
 {
@@ -265,7 +446,11 @@ int main(void)
         cmocka_unit_test(test_paths),
         cmocka_unit_test_setup_teardown(test_plan, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_enter_fails, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(test_cpus_that_come_are_permitted, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_masks_remembered, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(test_ended_threads_are_forgotten, make_fake, remove_fake),
+        cmocka_unit_test(test_masks_take_a_bounded_number_of_bytes),
+        cmocka_unit_test_setup_teardown(test_full_record_can_be_read, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(test_numbers_are_looked_up_again, make_fake, remove_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

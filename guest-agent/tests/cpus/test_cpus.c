@@ -170,6 +170,30 @@ static void test_comes_online_through_the_partition(void **state)
     assert_int_equal(world.parks, 0);
 }
 
+/* A CPU that was unplugged while it was parked is still parked when it is plugged again, until a step that parks others
+ * has left it out. */
+static void test_absent_cpus_stay_parked_until_the_next_step(void **state)
+{
+    (void)state;
+    struct world world = world_of("0-2", "0-2", "2-3");
+    world.by_cpuset = world.through_parked = true;
+    play(&world, 2);
+    assert_int_equal(world.steps, 0);
+    assert_set(&world.cpus.parked, "2-3");
+    world.cpus.present = world.cpus.powered = set_of("0-3");
+    play(&world, 4);
+    assert_int_equal(world.parks, 1);
+    assert_set(&world.cpus.online, "0-3");
+
+    world = world_of("0-2", "0-2", "2-3");
+    world.by_cpuset = world.through_parked = true;
+    play(&world, 3);
+    assert_int_equal(world.parks, 1);
+    assert_set(&world.cpus.parked, "");
+    play(&world, 1);
+    assert_set(&world.cpus.parked, "1-2");
+}
+
 static void test_what_is_parked_leaves_without_cpusets(void **state)
 {
     (void)state;
@@ -352,7 +376,7 @@ static void test_changes_are_seen_in_two_files(void **state)
     struct cpu_set parked = set_of("3,7");
     cpus_park(&cpus, &parked);
     assert_int_equal(cpus_read(&cpus, fixture->base), 0);
-    assert_set(&cpus.parked, "3");
+    assert_set(&cpus.parked, "3,7"); /* 7 is gone, and the kernel parks it if it comes back */
     assert_set(&cpus.online, "0-2");
     put(fixture, "present", "x\n");
     assert_int_equal(cpus_read(&cpus, fixture->base), -EINVAL);
@@ -367,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_parks_all_in_one_step),
         cmocka_unit_test(test_parked_cpus_come_before_offline_ones),
         cmocka_unit_test(test_comes_online_through_the_partition),
+        cmocka_unit_test(test_absent_cpus_stay_parked_until_the_next_step),
         cmocka_unit_test(test_what_is_parked_leaves_without_cpusets),
         cmocka_unit_test(test_whole_cores),
         cmocka_unit_test(test_core_whose_first_cpu_is_gone),

@@ -284,6 +284,27 @@ def test_unplugged_cpu_is_gone_from_everything(rig: Rig) -> None:
     assert tree.state().startswith("member")
 
 
+def test_parked_cpu_that_is_unplugged_comes_back_parked(rig: Rig) -> None:
+    """The kernel's partition still names it. Here a udev rule has put it online before the agent looks."""
+    tree = Tree(rig)
+    rig.start("--park", "cpuset")
+    assert rig.ack(rig.allocate(3))["online"] == [0, 1, 2] and tree.parked() == "3"
+
+    def listed(cpus: str) -> None:
+        for name in ("present", "online"):
+            new = rig.cpus / f"{name}.new"
+            new.write_text(f"{cpus}\n")
+            new.rename(rig.cpus / name)
+
+    (rig.cpus / "cpu3").rename(rig.directory / "cpu3")
+    listed("0-2")
+    assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2]
+    (rig.directory / "cpu3").rename(rig.cpus / "cpu3")
+    listed("0-3")
+    rig.message("report", lambda r: r["online"] == [0, 1, 2, 3])
+    assert tree.state().startswith("member"), "the kernel lets nothing run there"
+
+
 def test_unknown_way_is_refused() -> None:
     result = subprocess.run(
         [AGENT, "--park", "sometimes"], check=False, capture_output=True, text=True, timeout=DEADLINE_S

@@ -207,9 +207,9 @@ def die_after_join(path: str) -> None:
     wait()
 
 
-def flood_until_barred(path: str) -> None:
-    """Joins and leaves until it can no longer connect, at most 100 000 times."""
-    for _ in range(100_000):
+def flood_until_barred(path: str, times: str = "100000") -> None:
+    """Joins and leaves until it can no longer connect, at most so many times."""
+    for _ in range(int(times)):
         end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             end.connect(path)
@@ -220,6 +220,19 @@ def flood_until_barred(path: str) -> None:
             pass
         end.close()
     return say({"barred": False})
+
+
+def flood_of_the_dead(path: str, times: str) -> None:
+    """The agent is held up. Children connect and end before it can look at them."""
+    for _ in range(int(times)):
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        child = os.fork()
+        if child == 0:
+            end.connect(path)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        end.close()
+    say({"times": int(times)})
 
 
 def flood(path: str, seconds: str, joins: str) -> None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,11 @@ class Place(Rig):
         self.programs.append(program)
         return program
 
-    def attack(self, name: str, *arguments: object, user: int = ATTACKER) -> subprocess.Popen[str]:
+    def attack(
+        self, name: str, *arguments: object, user: int | None = ATTACKER, prefix: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [PYTHON, "-I", "-c", SCRIPT, name, *map(str, arguments)],
+            [*prefix, PYTHON, "-I", "-c", SCRIPT, name, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -78,9 +80,9 @@ class Place(Rig):
         assert line, "the attacker itself failed"
         return json.loads(line)
 
-    def attacked(self, name: str, *arguments: object, user: int = ATTACKER) -> Any:
+    def attacked(self, name: str, *arguments: object, user: int | None = ATTACKER, prefix: Sequence[str] = ()) -> Any:
         """Runs an attack to its end and returns its result."""
-        process = self.attack(name, *arguments, user=user)
+        process = self.attack(name, *arguments, user=user, prefix=prefix)
         result = self.result(process)
         assert process.wait(DEADLINE_S) == 0
         return result
@@ -385,21 +387,71 @@ def test_floods_keep_nobody_out(place: Place, joins: str) -> None:
     wait_until(lambda: place.descriptors() <= before, "all connections to be closed")
 
 
-def test_flooding_user_is_shut_out_and_let_in_again(place: Place) -> None:
-    place.start()
-    result = place.attacked("flood_until_barred", place.socket_path)
+LIST = "system.posix_acl_access"
+
+
+@pytest.fixture
+def with_lists(place: Place) -> Place:
+    """A place whose file system has access control lists."""
     probe = place.directory / "probe"
     probe.touch()
     entries = b"".join(struct.pack("<HHI", *one) for one in [(1, 6, 2**32 - 1), (4, 6, 2**32 - 1), (32, 6, 2**32 - 1)])
     try:
-        os.setxattr(probe, "system.posix_acl_access", struct.pack("<I", 2) + entries)
+        os.setxattr(probe, LIST, struct.pack("<I", 2) + entries)
     except OSError:
         pytest.skip(f"no access control lists on the file system of {place.directory}")
-    assert result["barred"], result
+    return place
+
+
+def test_flooding_user_is_shut_out_and_let_in_again(with_lists: Place) -> None:
+    place = with_lists
+    place.start()
+    assert place.attacked("flood_until_barred", place.socket_path)["barred"]
     assert place.join_as(VICTIM).greeting == "joined"
     wait_until(lambda: place.join_as(ATTACKER).greeting == "joined", "the user to be able to join again")
-    assert "system.posix_acl_access" not in os.listxattr(place.socket_path)
+    assert LIST not in os.listxattr(place.socket_path)
     assert place.socket_path.stat().st_mode & 0o777 == 0o666
+
+
+@contextlib.contextmanager
+def container(outside: int) -> Iterator[list[str]]:
+    """A user namespace that root makes, with the ids of one user outside. Yields what runs a command in it."""
+    keeper = subprocess.Popen(["unshare", "--user", "sleep", "infinity"])
+    own, inside = Path("/proc/self/ns/user").readlink(), Path(f"/proc/{keeper.pid}/ns/user")
+    try:
+        wait_until(lambda: inside.readlink() != own or keeper.poll() is not None, "a user namespace")
+        if keeper.poll() is not None:
+            pytest.skip("user namespaces cannot be made here")
+        for kind in ("uid", "gid"):
+            Path(f"/proc/{keeper.pid}/{kind}_map").write_text(f"0 {outside} 1\n")
+        yield ["nsenter", f"--user={inside}"]
+    finally:
+        keeper.kill()
+        keeper.wait()
+
+
+def test_flood_of_a_container_keeps_out_no_other(with_lists: Place) -> None:
+    """With userns-remap all containers have the same user ids outside, which the list of the socket names."""
+    place = with_lists
+    place.start("--proc", "/proc")
+    with container(ATTACKER) as first, container(ATTACKER) as second:
+        flood = place.attacked("flood_until_barred", place.socket_path, 1000, user=None, prefix=first)
+        assert flood == {"barred": False}
+        command = [*second, str(place.program), str(place.socket_path)]
+        place.programs.append(program := Program(place.socket_path, command=command))
+        assert program.greeting == "joined"
+    assert "user namespace" in place.log.read_text(), "the flood was refused"
+
+
+def test_flood_of_processes_that_have_ended_shuts_nobody_out(with_lists: Place) -> None:
+    """It is not known whether they were in a container, and so not whose flood it is."""
+    place = with_lists
+    place.start("--proc", "/proc")
+    with held_up(place.pid):
+        place.attacked("flood_of_the_dead", place.socket_path, 300)
+    assert place.join_as(VICTIM).greeting == "joined", "after all of them were accepted"
+    assert LIST not in os.listxattr(place.socket_path)
+    assert f"user {ATTACKER} connects more" in place.log.read_text(), "they were refused"
 
 
 def test_lack_of_descriptors_is_no_busy_loop(place: Place) -> None:

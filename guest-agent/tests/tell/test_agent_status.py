@@ -299,6 +299,49 @@ def test_users_see_their_own(rig: Rig) -> None:
         stranger.end()
 
 
+FALSE_AGENT = f"""
+import socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+    listener.bind(sys.argv[1])
+    listener.listen()
+    print("listens", flush=True)
+    asker, _ = listener.accept()
+    if asker.recv(100):
+        print("was asked", flush=True)
+        asker.send({json.dumps({"v": 1, "type": "status", "processes": [], "more": False}).encode()!r})
+    asker.close()
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("option", ["--status", "--check"])
+def test_another_users_process_is_not_believed_at_the_own_place(rig: Rig, option: str) -> None:
+    """Without $XDG_RUNTIME_DIR the place is in /tmp, where every user can put a socket."""
+    agent = open_to_all(rig)
+    own = rig.directory / "vscaf"
+    own.mkdir()
+    os.chown(own, SOMEBODY_ELSE, SOMEBODY_ELSE)
+    command = ["/usr/bin/env", "python3", "-c", FALSE_AGENT, own / "agent.sock"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **user_of(SOMEBODY_ELSE)) as false:
+        try:
+            assert false.stdout is not None and false.stdout.readline() == "listens\n"
+            (own / "agent.sock").chmod(0o666)
+            result = subprocess.run(
+                [agent, option],
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=DEADLINE_S,
+                env={**os.environ, "XDG_RUNTIME_DIR": str(rig.directory)},
+                **user_of(SOMEBODY),
+            )
+            assert false.stdout.read() == "", "it was asked"
+        finally:
+            false.kill()
+    said = f"process {false.pid} of user {SOMEBODY_ELSE} serves {own}/agent.sock, which programs do not believe: "
+    assert result.returncode == 1 and said in result.stdout + result.stderr
+
+
 @needs_root
 def test_who_asks_too_often_is_told_so_and_others_are_not(rig: Rig) -> None:
     agent = open_to_all(rig)

@@ -172,26 +172,19 @@ static bool connect_to(const char *path)
     return connect(socket_fd, (const struct sockaddr *)&address, sizeof address) == 0;
 }
 
-/* The user's own agent may be in a directory where anyone can put a socket. */
-static bool peer_is_trusted(void)
-{
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    return getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0
-           && (peer.uid == 0 || peer.uid == geteuid());
-}
-
 /* Connects to one of the places in vscaf/socket_path.h. */
 static bool connect_to_agent(void)
 {
     char own[VSCAF_SOCKET_PATH_BYTES];
+    struct ucred peer;
     const char *named = secure_getenv("VSCAF_SOCKET");
     if (named && named[0])
         return connect_to(named);
     if (connect_to(VSCAF_SOCKET_DEFAULT))
         return true;
     /* EAGAIN: too many wait for the system's agent. Try that one again later, and no other. */
-    return errno != EAGAIN && vscaf_socket_path_of_user(own) && connect_to(own) && peer_is_trusted();
+    return errno != EAGAIN && vscaf_socket_path_of_user(own) && connect_to(own)
+           && vscaf_peer_is_trusted(socket_fd, &peer);
 }
 
 static bool request_join(void)
