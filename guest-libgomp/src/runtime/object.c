@@ -325,18 +325,48 @@ static bool same_object(const struct object *one, const struct object *other)
            && same_runtime(&one->runtime, &other->runtime);
 }
 
+/* An object that was looked up, and its place in the table. NULL: the table is full. */
+struct keeping {
+    const struct object *found;
+    struct object *kept;
+};
+
+/* Called by dl_iterate_phdr, which holds the loader's lock. So threads that look an object up at once keep it once. */
+static int keep_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct keeping *keeping = argument;
+    const struct object *found = keeping->found;
+    uint32_t generation = atomic_load_explicit(&found->generation, memory_order_relaxed);
+    uint32_t used = atomic_load_explicit(&objects_used, memory_order_acquire);
+    (void)info, (void)size;
+    for (uint32_t i = 0; i < used && !keeping->kept; i++)
+        if (same_object(&objects[i], found))
+            keeping->kept = &objects[i];
+    if (keeping->kept) {
+        /* Release: a thread that sees the new generation sees an object that was compared under it. */
+        atomic_store_explicit(&keeping->kept->generation, generation, memory_order_release);
+    } else if (used < OBJECTS) {
+        struct object *object = keeping->kept = &objects[used];
+        object->map = found->map;
+        object->base = found->base;
+        object->build_id = found->build_id;
+        object->runtime = found->runtime;
+        atomic_store_explicit(&object->generation, generation, memory_order_relaxed);
+        /* Release: the object was filled before. */
+        atomic_store_explicit(&objects_used, used + 1, memory_order_release);
+    }
+    return 1;
+}
+
 struct object *object_of(const void *address, uint32_t unloads, struct object *spare)
 {
     const struct link_map *map = map_of(address);
-    uint32_t used = atomic_load_explicit(&objects_used, memory_order_relaxed);
-    if (used > OBJECTS)
-        used = OBJECTS;
-    for (uint32_t i = 0; map && i < used; i++) {
-        /* Acquire: what the writer filled in before `ready` is visible. */
-        if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && objects[i].map == map
+    /* Acquire: pairs with the release in keep_object. */
+    uint32_t used = atomic_load_explicit(&objects_used, memory_order_acquire);
+    for (uint32_t i = 0; map && i < used; i++)
+        if (objects[i].map == map
             && atomic_load_explicit(&objects[i].generation, memory_order_acquire) == unloads)
             return &objects[i];
-    }
 
     struct survey survey;
     struct providers providers = find_providers(address, map, &survey);
@@ -346,28 +376,9 @@ struct object *object_of(const void *address, uint32_t unloads, struct object *s
     spare->base = survey.caller_found ? survey.caller_base : 0;
     spare->build_id = survey.build_id;
     atomic_store_explicit(&spare->generation, unloads, memory_order_relaxed);
-    atomic_store_explicit(&spare->ready, 1, memory_order_relaxed);
-    for (uint32_t i = 0; i < used; i++) {
-        if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && same_object(&objects[i], spare)) {
-            /* Release: a thread that sees the new generation sees an object that was compared under it. */
-            atomic_store_explicit(&objects[i].generation, unloads, memory_order_release);
-            return &objects[i];
-        }
-    }
-    if (used == OBJECTS)
-        return spare;
-    uint32_t index = atomic_fetch_add_explicit(&objects_used, 1, memory_order_relaxed);
-    if (index >= OBJECTS)
-        return spare;
-    struct object *object = &objects[index];
-    object->map = spare->map;
-    object->base = spare->base;
-    object->build_id = spare->build_id;
-    object->runtime = spare->runtime;
-    atomic_store_explicit(&object->generation, unloads, memory_order_relaxed);
-    /* Release: all stores above come before. */
-    atomic_store_explicit(&object->ready, 1, memory_order_release);
-    return object;
+    struct keeping keeping = {.found = spare};
+    dl_iterate_phdr(keep_object, &keeping);
+    return keeping.kept ? keeping.kept : spare;
 }
 
 static int count_unloads(struct dl_phdr_info *info, size_t size, void *argument)

@@ -9,7 +9,6 @@
 
 /* A loaded object (the program or a library). Constant once it is visible, except `generation`. */
 struct object {
-    _Atomic uint32_t ready;
     _Atomic uint32_t generation; /* value of object_unloads when this was last found true */
     const void *map;             /* its link map; only compared */
     uintptr_t base;              /* load address: added to the addresses in the file */
