@@ -93,7 +93,7 @@ void clock_refine(void)
     bool based = atomic_load_explicit(&base_check, memory_order_relaxed) == BASE_CHECK(from_ticks, from_ns);
     uint64_t ns = 0, ticks = 0;
     read_both(&ns, &ticks);
-    if (!based) {
+    if (!based || ticks < from_ticks) { /* or the counter was set back */
         atomic_store_explicit(&base_ns, ns, memory_order_relaxed);
         atomic_store_explicit(&base_ticks, ticks, memory_order_relaxed);
         atomic_store_explicit(&base_check, BASE_CHECK(ticks, ns), memory_order_relaxed);
@@ -101,8 +101,7 @@ void clock_refine(void)
     }
     ns -= from_ns;
     ticks -= from_ticks;
-    /* Signed: the processor may have read its counter before it loaded a base that another thread has just stored. */
-    if ((int64_t)ns < (int64_t)BASE_MIN_NS || (int64_t)ticks <= 0)
+    if ((int64_t)ns < (int64_t)BASE_MIN_NS || ticks == 0)
         return;
     atomic_store_explicit(&clock_scale, (uint64_t)(((unsigned __int128)ns << 32) / ticks), memory_order_relaxed);
     if (ns >= BASE_ENOUGH_NS)
