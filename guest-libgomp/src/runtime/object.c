@@ -5,6 +5,7 @@
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "elf/loaded.h"
 #include "join/program.h"
@@ -102,6 +103,7 @@ struct survey {
     uint64_t build_id;
     bool caller_is_program;
     bool caller_found;
+    bool caller_from_start;
     bool global_found_first; /* its object came before the caller's, or was there from the start */
     uint64_t unloads;
     uint32_t seen;
@@ -145,6 +147,7 @@ static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
         survey->global_found_first = true;
     if (!survey->caller_found && loaded_segment_at(info, survey->caller)) {
         survey->caller_found = true;
+        survey->caller_from_start = from_start;
         survey->caller_base = info->dlpi_addr;
         survey->caller_is_program = !info->dlpi_name || !info->dlpi_name[0];
         for (size_t i = 0; i < info->dlpi_phnum && !survey->build_id; i++)
@@ -309,6 +312,25 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
         program_note(VSCAF_PROGRAM_BOUND);
 }
 
+static uint64_t hashed(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * UINT64_C(0x100000001b3);
+}
+
+/* Tells files apart. Another file may be loaded at the same place under the same name: a plugin that was built again. */
+static uint64_t file_of(const struct link_map *map)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    struct stat status;
+    for (const char *name = map->l_name; name && *name; name++)
+        hash = hashed(hash, (unsigned char)*name);
+    if (!map->l_name || stat(map->l_name, &status) != 0)
+        return hash;
+    hash = hashed(hashed(hash, (uint64_t)status.st_dev), (uint64_t)status.st_ino);
+    hash = hashed(hashed(hash, (uint64_t)status.st_mtim.tv_sec), (uint64_t)status.st_mtim.tv_nsec);
+    return hashed(hashed(hash, (uint64_t)status.st_ctim.tv_sec), (uint64_t)status.st_ctim.tv_nsec);
+}
+
 /* Compares member by member, because copying need not copy the padding between them. */
 static bool same_runtime(const struct runtime *one, const struct runtime *other)
 {
@@ -322,7 +344,7 @@ static bool same_runtime(const struct runtime *one, const struct runtime *other)
 static bool same_object(const struct object *one, const struct object *other)
 {
     return one->map == other->map && one->base == other->base && one->build_id == other->build_id
-           && same_runtime(&one->runtime, &other->runtime);
+           && one->file == other->file && same_runtime(&one->runtime, &other->runtime);
 }
 
 /* An object that was looked up, and its place in the table. NULL: the table is full. */
@@ -350,6 +372,7 @@ static int keep_object(struct dl_phdr_info *info, size_t size, void *argument)
         object->map = found->map;
         object->base = found->base;
         object->build_id = found->build_id;
+        object->file = found->file;
         object->runtime = found->runtime;
         atomic_store_explicit(&object->generation, generation, memory_order_relaxed);
         /* Release: the object was filled before. */
@@ -375,6 +398,8 @@ struct object *object_of(const void *address, uint32_t unloads, struct object *s
     spare->map = map;
     spare->base = survey.caller_found ? survey.caller_base : 0;
     spare->build_id = survey.build_id;
+    if (map && !survey.build_id && !survey.caller_from_start)
+        spare->file = file_of(map);
     atomic_store_explicit(&spare->generation, unloads, memory_order_relaxed);
     struct keeping keeping = {.found = spare};
     dl_iterate_phdr(keep_object, &keeping);
