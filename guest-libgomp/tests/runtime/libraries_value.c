@@ -1,6 +1,6 @@
 /* Built twice, with values that differ. Nothing else does. */
-int replaced_value(void);
-int replaced_value(void)
+int libraries_value(void);
+int libraries_value(void)
 {
     return VALUE;
 }
