@@ -23,7 +23,7 @@
 #define DESCRIPTOR_FLOOR 100 /* use descriptors above this, because programs and shells use the low ones by number */
 #define DESCRIPTORS_MAX 8    /* at most this many are taken from one packet */
 
-_Atomic uint64_t join_due;
+_Atomic uint64_t join_due, join_ahead_max;
 /* Epoch and number of the last call. */
 static _Atomic uint64_t last_call;
 
@@ -295,7 +295,7 @@ void join_maintain(uint64_t now)
     /* Acquire and release: each holder sees the state that the last one left. */
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
         return;
-    if (now >= atomic_load_explicit(&join_due, memory_order_relaxed)) {
+    if (join_is_due(now)) {
         int saved_errno = errno;
         int cancel_state;
         /* If the thread were cancelled here, `busy` would stay set and no thread would look again. */
@@ -303,7 +303,10 @@ void join_maintain(uint64_t now)
         clock_refine();
         check_connection();
         pthread_setcancelstate(cancel_state, NULL);
-        atomic_store_explicit(&join_due, clock_ticks() + clock_ticks_of(CHECK_PERIOD_NS), memory_order_relaxed);
+        uint64_t period = clock_ticks_of(CHECK_PERIOD_NS);
+        /* Two periods: another thread may have read the clock before this one. */
+        atomic_store_explicit(&join_ahead_max, 2 * period, memory_order_relaxed);
+        atomic_store_explicit(&join_due, clock_ticks() + period, memory_order_relaxed);
         errno = saved_errno;
     }
     atomic_flag_clear_explicit(&busy, memory_order_release);

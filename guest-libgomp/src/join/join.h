@@ -11,6 +11,9 @@
 /* clock_ticks() at which join_maintain is due. */
 extern _Atomic uint64_t join_due;
 
+/* If that is more ticks ahead, the clock was set back, as it can be in a restored guest. Then join_maintain is due. */
+extern _Atomic uint64_t join_ahead_max;
+
 /* Sends a request to the agent and does not wait: the agent prepares its answer while the program starts. Leaves errno
  * alone. */
 void join_request(void);
@@ -19,6 +22,13 @@ void join_request(void);
  * request waits at most 0.2 s for the answer; if none came, later calls look for it without waiting. Leaves errno
  * alone. */
 void join_maintain(uint64_t now);
+
+/* Never again, in this process. */
+static inline void join_stop(void)
+{
+    atomic_store_explicit(&join_due, UINT64_MAX, memory_order_relaxed);
+    atomic_store_explicit(&join_ahead_max, UINT64_MAX, memory_order_relaxed);
+}
 
 /* Makes sure, from its first call on, that each part learns when the process is a child made by fork. False: that
  * failed. Then nothing is joined, because a child would write to its parent's page. Defined in section/fork.c, which
@@ -33,11 +43,18 @@ void join_after_fork(void);
  * Leaves errno alone. */
 void join_call(struct attachment *attachment, uint32_t number);
 
-/* `now`: clock_ticks(). True: it was due, so time has passed. */
+/* `now`: clock_ticks(). */
+static inline bool join_is_due(uint64_t now)
+{
+    /* Relaxed: an instant late is early enough. If it is due, the difference is negative, which is far ahead too. */
+    return atomic_load_explicit(&join_due, memory_order_relaxed) - now - 1
+           >= atomic_load_explicit(&join_ahead_max, memory_order_relaxed);
+}
+
+/* True: it was due, so time has passed. */
 static inline bool join_maintain_if_due(uint64_t now)
 {
-    /* Relaxed: an instant late is early enough. */
-    if (__builtin_expect(now < atomic_load_explicit(&join_due, memory_order_relaxed), 1))
+    if (__builtin_expect(!join_is_due(now), 1))
         return false;
     join_maintain(now);
     return true;

@@ -201,6 +201,8 @@ static void observe_begin(struct section *section, unsigned requested)
             rate_pause();
         return;
     }
+    if (__builtin_expect(meter_under_way && section->start && section->start < learning.began, 0))
+        rate_pause(); /* the clock was set back since the phase began */
     uint64_t context = context_step(site);
     if (!learned)
         return;

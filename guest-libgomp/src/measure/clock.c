@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -14,10 +15,11 @@
 _Atomic uint32_t clock_source;
 _Atomic uint64_t clock_scale;
 #if defined(__x86_64__)
-/* Both readings of the same moment. Written before clock_source is set. */
-static uint64_t base_ticks, base_ns;
+/* Both readings of the same moment. Threads may write them at once, and a fork may come between. `base_check` tells if
+ * they belong together; if not, the next thread writes them again. So no thread waits for another. */
+static _Atomic uint64_t base_ticks, base_ns, base_check;
+#define BASE_CHECK(ticks, ns) ((ticks) ^ (ns) ^ UINT64_C(0x9e3779b97f4a7c15))
 #endif
-static atomic_flag choosing = ATOMIC_FLAG_INIT;
 static _Atomic bool exact;
 
 /* True if the kernel uses the TSC. Its watchdog has then checked that the TSC is synchronous over the CPUs and of
@@ -61,37 +63,45 @@ static void read_both(uint64_t *ns, uint64_t *ticks)
 uint64_t clock_first(void)
 {
     int saved_errno = errno;
-    if (!atomic_flag_test_and_set_explicit(&choosing, memory_order_acquire)) {
-        bool processor = kernel_uses_tsc();
-#if defined(__x86_64__)
-        if (processor)
-            read_both(&base_ns, &base_ticks);
-#endif
-        if (!processor) {
-            atomic_store_explicit(&clock_scale, SCALE_OF_NS, memory_order_relaxed);
-            atomic_store_explicit(&exact, true, memory_order_relaxed);
-        }
-        /* Release: the base was written before. */
-        atomic_store_explicit(&clock_source, processor ? CLOCK_OF_PROCESSOR : CLOCK_OF_KERNEL, memory_order_release);
-    }
-    /* Another thread decides now; that takes some microseconds. */
-    while (atomic_load_explicit(&clock_source, memory_order_acquire) == CLOCK_UNDECIDED)
-        ;
+    int cancel_state;
+    /* This runs between the program's calls, where a cancelled thread would not have ended. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    uint32_t source = kernel_uses_tsc() ? CLOCK_OF_PROCESSOR : CLOCK_OF_KERNEL, undecided = CLOCK_UNDECIDED;
+    /* Each thread that finds no decision makes one, and the first counts. A thread that waited for another's would wait
+     * for ever in a child made by fork. Relaxed: the base has a check of its own. */
+    atomic_compare_exchange_strong_explicit(&clock_source, &undecided, source, memory_order_relaxed,
+                                            memory_order_relaxed);
+    clock_refine();
+    pthread_setcancelstate(cancel_state, NULL);
     errno = saved_errno;
     return clock_ticks();
 }
 
 void clock_refine(void)
 {
-#if defined(__x86_64__)
-    if (atomic_load_explicit(&exact, memory_order_relaxed)
-        || atomic_load_explicit(&clock_source, memory_order_acquire) != CLOCK_OF_PROCESSOR)
+    uint32_t source = atomic_load_explicit(&clock_source, memory_order_relaxed);
+    if (source == CLOCK_UNDECIDED || atomic_load_explicit(&exact, memory_order_relaxed))
         return;
+    if (source == CLOCK_OF_KERNEL) {
+        atomic_store_explicit(&clock_scale, SCALE_OF_NS, memory_order_relaxed);
+        atomic_store_explicit(&exact, true, memory_order_relaxed);
+        return;
+    }
+#if defined(__x86_64__)
+    uint64_t from_ns = atomic_load_explicit(&base_ns, memory_order_relaxed);
+    uint64_t from_ticks = atomic_load_explicit(&base_ticks, memory_order_relaxed);
+    bool based = atomic_load_explicit(&base_check, memory_order_relaxed) == BASE_CHECK(from_ticks, from_ns);
     uint64_t ns = 0, ticks = 0;
     read_both(&ns, &ticks);
-    ns -= base_ns;
-    ticks -= base_ticks;
-    if (ns < BASE_MIN_NS || ticks == 0)
+    if (!based || ticks < from_ticks) { /* or the counter was set back */
+        atomic_store_explicit(&base_ns, ns, memory_order_relaxed);
+        atomic_store_explicit(&base_ticks, ticks, memory_order_relaxed);
+        atomic_store_explicit(&base_check, BASE_CHECK(ticks, ns), memory_order_relaxed);
+        return;
+    }
+    ns -= from_ns;
+    ticks -= from_ticks;
+    if ((int64_t)ns < (int64_t)BASE_MIN_NS || ticks == 0)
         return;
     atomic_store_explicit(&clock_scale, (uint64_t)(((unsigned __int128)ns << 32) / ticks), memory_order_relaxed);
     if (ns >= BASE_ENOUGH_NS)

@@ -18,7 +18,7 @@ extern _Atomic uint32_t clock_source;
 /* ns per tick in units of 2^-32; 0: not measured yet. */
 extern _Atomic uint64_t clock_scale;
 
-/* Decides which clock is read, and reads it. */
+/* Decides which clock is read, and reads it. Never waits for another thread. */
 uint64_t clock_first(void);
 
 /* So many times both clocks are read; the least interrupted pair counts. */
@@ -38,7 +38,7 @@ static inline uint64_t monotonic_ns(void)
 /* Ticks since some moment in the past, the same for all threads; never 0. */
 static inline uint64_t clock_ticks(void)
 {
-    /* Relaxed: it is decided once, and each thread decides the same. */
+    /* Relaxed: it is decided once. */
     uint32_t source = atomic_load_explicit(&clock_source, memory_order_relaxed);
 #if defined(__x86_64__)
     if (__builtin_expect(source == CLOCK_OF_PROCESSOR, 1))

@@ -11,6 +11,37 @@ struct call_site_bucket call_site_buckets[CALL_SITES];
 static struct call_site call_site_pool[CALL_SITE_POOL];
 static _Atomic uint32_t call_site_pool_used;
 
+/* The bucket's site, or a new one that is put there. NULL: the pool is empty. */
+static struct call_site *site_in(struct call_site_bucket *bucket, const void *address, struct object *object,
+                                 uint32_t generation)
+{
+    struct call_site *site = atomic_load_explicit(&bucket->site, memory_order_acquire), *added = NULL;
+    do {
+        /* If it has the present generation, another thread has just resolved it. Sections may be under way on it. */
+        if (site
+            && (atomic_load_explicit(&site->object, memory_order_relaxed) == object
+                || atomic_load_explicit(&site->generation, memory_order_acquire) == generation)) {
+            atomic_store_explicit(&site->generation, generation, memory_order_release);
+            return site;
+        }
+        if (!added) {
+            uint32_t index = atomic_load_explicit(&call_site_pool_used, memory_order_relaxed);
+            if (index < CALL_SITE_POOL)
+                index = atomic_fetch_add_explicit(&call_site_pool_used, 1, memory_order_relaxed);
+            if (index >= CALL_SITE_POOL)
+                return NULL;
+            added = &call_site_pool[index];
+            added->offset = (uintptr_t)address - object->base;
+            atomic_store_explicit(&added->object, object, memory_order_relaxed);
+            atomic_store_explicit(&added->generation, generation, memory_order_relaxed);
+        }
+        /* Release: a thread that reads the pointer sees a filled site. A site that is not in the bucket is never
+         * returned: the next instance would have another one. */
+    } while (!atomic_compare_exchange_strong_explicit(&bucket->site, &site, added, memory_order_acq_rel,
+                                                      memory_order_acquire));
+    return added;
+}
+
 /* Not inlined into call_site_of, because it is never on the hot path. */
 static __attribute__((noinline)) struct call_site *resolve(const void *address, struct call_site_bucket *bucket,
                                                        struct call_site_spare *spare)
@@ -19,29 +50,9 @@ static __attribute__((noinline)) struct call_site *resolve(const void *address, 
     /* Acquire: pairs with the release in dlclose. The look-up then sees the state after that unloading. */
     uint32_t generation = atomic_load_explicit(&object_unloads, memory_order_acquire);
     struct object *object = object_of(address, generation, &spare->object);
-    struct call_site *site = bucket ? atomic_load_explicit(&bucket->site, memory_order_acquire) : NULL;
     struct call_site *resolved = NULL;
-    if (object != &spare->object && site
-        && atomic_load_explicit(&site->object, memory_order_relaxed) == object) {
-        atomic_store_explicit(&site->generation, generation, memory_order_release);
-        resolved = site;
-    } else if (object != &spare->object && bucket) {
-        uint32_t index = atomic_load_explicit(&call_site_pool_used, memory_order_relaxed);
-        if (index < CALL_SITE_POOL)
-            index = atomic_fetch_add_explicit(&call_site_pool_used, 1, memory_order_relaxed);
-        if (index < CALL_SITE_POOL) {
-            resolved = &call_site_pool[index];
-            resolved->offset = (uintptr_t)address - object->base;
-            atomic_store_explicit(&resolved->object, object, memory_order_relaxed);
-            atomic_store_explicit(&resolved->generation, generation, memory_order_relaxed);
-            /* Release: a thread that reads the pointer sees a filled site. If two threads resolve at once, both are
-             * right, and one site is dropped. */
-            if (!atomic_compare_exchange_strong_explicit(&bucket->site, &site, resolved, memory_order_acq_rel,
-                                                         memory_order_acquire)
-                && site && atomic_load_explicit(&site->generation, memory_order_acquire) == generation)
-                resolved = site;
-        }
-    }
+    if (bucket && object != &spare->object)
+        resolved = site_in(bucket, address, object, generation);
     if (!resolved) {
         resolved = &spare->site;
         memset(resolved, 0, sizeof *resolved);

@@ -5,13 +5,16 @@
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "elf/loaded.h"
 #include "join/program.h"
 #include "runtime/references.h"
 #include "runtime/stand_ins.h"
 
-#define OBJECTS 256u
+/* Never freed, because call sites point to them. Programs that compile code while they run load hundreds. There are four
+ * times as many call sites, so these mostly run out first. */
+#define OBJECTS 1024u
 #define OBJECTS_LISTED 1024u
 
 static struct object objects[OBJECTS];
@@ -102,6 +105,7 @@ struct survey {
     uint64_t build_id;
     bool caller_is_program;
     bool caller_found;
+    bool caller_from_start;
     bool global_found_first; /* its object came before the caller's, or was there from the start */
     uint64_t unloads;
     uint32_t seen;
@@ -145,6 +149,7 @@ static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
         survey->global_found_first = true;
     if (!survey->caller_found && loaded_segment_at(info, survey->caller)) {
         survey->caller_found = true;
+        survey->caller_from_start = from_start;
         survey->caller_base = info->dlpi_addr;
         survey->caller_is_program = !info->dlpi_name || !info->dlpi_name[0];
         for (size_t i = 0; i < info->dlpi_phnum && !survey->build_id; i++)
@@ -309,6 +314,25 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
         program_note(VSCAF_PROGRAM_BOUND);
 }
 
+static uint64_t hashed(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * UINT64_C(0x100000001b3);
+}
+
+/* Tells files apart. Another file may be loaded at the same place under the same name: a plugin that was built again. */
+static uint64_t file_of(const struct link_map *map)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    struct stat status;
+    for (const char *name = map->l_name; name && *name; name++)
+        hash = hashed(hash, (unsigned char)*name);
+    if (!map->l_name || stat(map->l_name, &status) != 0)
+        return hash;
+    hash = hashed(hashed(hash, (uint64_t)status.st_dev), (uint64_t)status.st_ino);
+    hash = hashed(hashed(hash, (uint64_t)status.st_mtim.tv_sec), (uint64_t)status.st_mtim.tv_nsec);
+    return hashed(hashed(hash, (uint64_t)status.st_ctim.tv_sec), (uint64_t)status.st_ctim.tv_nsec);
+}
+
 /* Compares member by member, because copying need not copy the padding between them. */
 static bool same_runtime(const struct runtime *one, const struct runtime *other)
 {
@@ -322,21 +346,52 @@ static bool same_runtime(const struct runtime *one, const struct runtime *other)
 static bool same_object(const struct object *one, const struct object *other)
 {
     return one->map == other->map && one->base == other->base && one->build_id == other->build_id
-           && same_runtime(&one->runtime, &other->runtime);
+           && one->file == other->file && same_runtime(&one->runtime, &other->runtime);
+}
+
+/* An object that was looked up, and its place in the table. NULL: the table is full. */
+struct keeping {
+    const struct object *found;
+    struct object *kept;
+};
+
+/* Called by dl_iterate_phdr, which holds the loader's lock. So threads that look an object up at once keep it once. */
+static int keep_object(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    struct keeping *keeping = argument;
+    const struct object *found = keeping->found;
+    uint32_t generation = atomic_load_explicit(&found->generation, memory_order_relaxed);
+    uint32_t used = atomic_load_explicit(&objects_used, memory_order_acquire);
+    (void)info, (void)size;
+    for (uint32_t i = 0; i < used && !keeping->kept; i++)
+        if (same_object(&objects[i], found))
+            keeping->kept = &objects[i];
+    if (keeping->kept) {
+        /* Release: a thread that sees the new generation sees an object that was compared under it. */
+        atomic_store_explicit(&keeping->kept->generation, generation, memory_order_release);
+    } else if (used < OBJECTS) {
+        struct object *object = keeping->kept = &objects[used];
+        object->map = found->map;
+        object->base = found->base;
+        object->build_id = found->build_id;
+        object->file = found->file;
+        object->runtime = found->runtime;
+        atomic_store_explicit(&object->generation, generation, memory_order_relaxed);
+        /* Release: the object was filled before. */
+        atomic_store_explicit(&objects_used, used + 1, memory_order_release);
+    }
+    return 1;
 }
 
 struct object *object_of(const void *address, uint32_t unloads, struct object *spare)
 {
     const struct link_map *map = map_of(address);
-    uint32_t used = atomic_load_explicit(&objects_used, memory_order_relaxed);
-    if (used > OBJECTS)
-        used = OBJECTS;
-    for (uint32_t i = 0; map && i < used; i++) {
-        /* Acquire: what the writer filled in before `ready` is visible. */
-        if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && objects[i].map == map
+    /* Acquire: pairs with the release in keep_object. */
+    uint32_t used = atomic_load_explicit(&objects_used, memory_order_acquire);
+    for (uint32_t i = 0; map && i < used; i++)
+        if (objects[i].map == map
             && atomic_load_explicit(&objects[i].generation, memory_order_acquire) == unloads)
             return &objects[i];
-    }
 
     struct survey survey;
     struct providers providers = find_providers(address, map, &survey);
@@ -345,29 +400,12 @@ struct object *object_of(const void *address, uint32_t unloads, struct object *s
     spare->map = map;
     spare->base = survey.caller_found ? survey.caller_base : 0;
     spare->build_id = survey.build_id;
+    if (map && !survey.build_id && !survey.caller_from_start)
+        spare->file = file_of(map);
     atomic_store_explicit(&spare->generation, unloads, memory_order_relaxed);
-    atomic_store_explicit(&spare->ready, 1, memory_order_relaxed);
-    for (uint32_t i = 0; i < used; i++) {
-        if (atomic_load_explicit(&objects[i].ready, memory_order_acquire) && same_object(&objects[i], spare)) {
-            /* Release: a thread that sees the new generation sees an object that was compared under it. */
-            atomic_store_explicit(&objects[i].generation, unloads, memory_order_release);
-            return &objects[i];
-        }
-    }
-    if (used == OBJECTS)
-        return spare;
-    uint32_t index = atomic_fetch_add_explicit(&objects_used, 1, memory_order_relaxed);
-    if (index >= OBJECTS)
-        return spare;
-    struct object *object = &objects[index];
-    object->map = spare->map;
-    object->base = spare->base;
-    object->build_id = spare->build_id;
-    object->runtime = spare->runtime;
-    atomic_store_explicit(&object->generation, unloads, memory_order_relaxed);
-    /* Release: all stores above come before. */
-    atomic_store_explicit(&object->ready, 1, memory_order_release);
-    return object;
+    struct keeping keeping = {.found = spare};
+    dl_iterate_phdr(keep_object, &keeping);
+    return keeping.kept ? keeping.kept : spare;
 }
 
 static int count_unloads(struct dl_phdr_info *info, size_t size, void *argument)

@@ -9,11 +9,11 @@
 
 /* A loaded object (the program or a library). Constant once it is visible, except `generation`. */
 struct object {
-    _Atomic uint32_t ready;
     _Atomic uint32_t generation; /* value of object_unloads when this was last found true */
     const void *map;             /* its link map; only compared */
     uintptr_t base;              /* load address: added to the addresses in the file */
     uint64_t build_id;           /* its first 8 bytes, big-endian as tools print it; 0: the object has none */
+    uint64_t file;               /* of an object without a build-id that may be unloaded; only compared */
     struct runtime runtime;
 };
 

@@ -25,7 +25,8 @@ static uint64_t random_state = 0x9e3779b97f4a7c15;
 
 bool decompose_is_due(uint64_t now)
 {
-    if (now < next_sample_ticks)
+    /* Further ahead: the clock was set back. */
+    if (next_sample_ticks - now - 1 < GAP_TICKS)
         return false;
     if (instances_to_skip) {
         instances_to_skip--;
@@ -113,12 +114,15 @@ void decompose_end(struct decompose *sample, const struct section *section)
         || section_outlived_page(section))
         return;
     double ns_per_tick = (double)scale * 0x1p-32;
-    double wall = (double)(clock_ticks() - sample->began);
+    double wall = (double)(int64_t)(clock_ticks() - sample->began);
     double total = wall * threads;
     double fork = (double)atomic_load_explicit(&sample->arrived, memory_order_relaxed);
     double left = (double)atomic_load_explicit(&sample->left, memory_order_relaxed);
     double dispatch = (double)atomic_load_explicit(&sample->dispatch, memory_order_relaxed);
     double barrier = (double)atomic_load_explicit(&sample->barrier, memory_order_relaxed);
+    /* Else the clock was set back, and one of them is a negative time. */
+    if (!(left <= total && fork + dispatch + barrier <= left))
+        return;
     double steal = (double)atomic_load_explicit(&sample->steal_ns, memory_order_relaxed) / ns_per_tick;
     /* A thread that spins at a barrier may lose its CPU there. That time is both waiting and stolen; here it counts as
      * stolen. The time of the program's own code never becomes negative. */

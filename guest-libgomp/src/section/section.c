@@ -336,7 +336,10 @@ void section_end_full(struct section *section)
     struct attachment *attachment = section->attachment;
     if (!attachment)
         return;
-    uint64_t ticks = section->start ? clock_ticks() - section->start : 0;
+    uint64_t now = section->start ? clock_ticks() : 0;
+    if (__builtin_expect(now < section->start, 0))
+        section->start = 0; /* the clock was set back, as it can be in a restored guest: not timed */
+    uint64_t ticks = section->start ? now - section->start : 0;
     struct call_site *site = section->site;
     struct vscaf_page *page = attachment->page;
     uint64_t represented_instances = section->start && section->owned ? 1 + site->gap - site->skip : 1;

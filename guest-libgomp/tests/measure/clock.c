@@ -1,10 +1,12 @@
-/* The clock of the hot path: clock processor|kernel
+/* The clock of the hot path: clock processor|kernel|held|cancelled
  *
  * processor: the clock that the kernel's own timekeeping allows. kernel: prctl fails, as if the process must not read
- * the processor's counter. So the shim uses CLOCK_MONOTONIC.
+ * the processor's counter. So the shim uses CLOCK_MONOTONIC. held: the thread that reads first does not come to its
+ * decision. cancelled: it has been cancelled.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -15,6 +17,8 @@
 #define READINGS_MAX 8
 
 static bool kernel_only;
+static _Atomic bool hold, held, returned;
+static _Thread_local bool may_be_held;
 static pthread_barrier_t barrier;
 
 /* The linker replaces prctl by this function. */
@@ -26,6 +30,10 @@ int __wrap_prctl(int option, ...)
     va_start(arguments, option);
     void *first = va_arg(arguments, void *);
     va_end(arguments);
+    while (may_be_held && hold) {
+        held = true;
+        sched_yield();
+    }
     if (!kernel_only)
         return __real_prctl(option, first, 0, 0, 0);
     errno = EINVAL;
@@ -45,7 +53,9 @@ struct call {
 };
 static uint64_t interruption_ticks;
 static _Thread_local struct call *recorded;
-static struct call calls[THREADS]; /* one of these calls chose the clock */
+static struct call calls[2 * THREADS]; /* the first readings; one of these calls stored the base */
+static const struct call *bases[2 * THREADS]; /* those that may have */
+static unsigned bases_used;
 
 static uint64_t counter(void)
 {
@@ -125,21 +135,92 @@ static bool kernel_keeps_time_by_processor(void)
 #endif
 }
 
+static void record(struct call *call)
+{
+    *call = (struct call){.undisturbed = 1, .before = counter()};
+    recorded = call;
+}
+
+static void end_record(void)
+{
+    recorded->after = counter();
+    recorded = NULL;
+}
+
 /* All threads read for the first time, and at once. */
 static void *first_reading(void *argument)
 {
     struct call *call = argument;
-    *call = (struct call){.undisturbed = 1};
     pthread_barrier_wait(&barrier);
     errno = 77;
-    recorded = call;
-    call->before = counter();
-    call->first_ticks = clock_ticks();
-    call->after = counter();
-    recorded = NULL;
+    record(call);
+    uint64_t ticks = clock_ticks();
+    end_record();
+    call->first_ticks = ticks;
     CHECK(errno == 77);
+    record(call + THREADS);
     clock_refine();
+    end_record();
     return NULL;
+}
+
+static void *held_reading(void *argument)
+{
+    may_be_held = true;
+    *(uint64_t *)argument = clock_ticks();
+    return NULL;
+}
+
+static void *cancelled_reading(void *argument)
+{
+    pthread_cancel(pthread_self());
+    *(uint64_t *)argument = clock_ticks();
+    returned = true;
+    pthread_testcancel();
+    return NULL;
+}
+
+static void *other_reading(void *argument)
+{
+    *(uint64_t *)argument = clock_ticks();
+    returned = true;
+    return NULL;
+}
+
+static pthread_t begin(void *(*reading)(void *), uint64_t *ticks)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, reading, ticks) == 0);
+    return thread;
+}
+
+/* No thread waits for the decision of another, which may never come: a child made by fork does not have the thread. */
+static int check_held(void)
+{
+    uint64_t late = 0, ticks = 0;
+    hold = true;
+    pthread_t first = begin(held_reading, &late);
+    WAIT_UNTIL(held, (void)0);
+    pthread_t other = begin(other_reading, &ticks);
+    WAIT_UNTIL(returned, (void)0);
+    uint32_t source = clock_source;
+    hold = false;
+    pthread_join(first, NULL);
+    pthread_join(other, NULL);
+    CHECK(source != CLOCK_UNDECIDED && clock_source == source);
+    CHECK(ticks > 0 && late >= ticks && clock_ticks() >= late, "all threads must have one clock");
+    return 0;
+}
+
+/* A section is no point of cancellation. */
+static int check_cancelled(void)
+{
+    uint64_t ticks = 0;
+    void *result;
+    pthread_join(begin(cancelled_reading, &ticks), &result);
+    CHECK(returned && result == PTHREAD_CANCELED && ticks > 0 && clock_source != CLOCK_UNDECIDED);
+    CHECK(clock_ticks() >= ticks);
+    return 0;
 }
 
 static void wait_ns(uint64_t ns)
@@ -150,18 +231,23 @@ static void wait_ns(uint64_t ns)
 }
 
 /* Measures the clock again, while all readings except this one are interrupted. False: there was nothing to measure. */
-static bool refine(const struct call *base, unsigned undisturbed)
+static bool refine(unsigned undisturbed)
 {
-    struct call call = {.undisturbed = undisturbed, .before = counter()};
-    recorded = &call;
+    struct call call;
+    record(&call);
+    call.undisturbed = undisturbed;
     clock_refine();
-    recorded = NULL;
-    call.after = counter();
+    end_record();
     if (!call.count)
         return false;
     CHECK(call.count == CLOCK_READINGS);
     double scale = (double)clock_scale * 0x1p-32;
-    CHECK(follows(scale, base, &call), "%.9f does not follow from reading %u", scale, undisturbed);
+    unsigned left = 0;
+    for (unsigned i = 0; i < bases_used; i++)
+        if (follows(scale, bases[i], &call))
+            bases[left++] = bases[i];
+    bases_used = left;
+    CHECK(left, "%.9f does not follow from reading %u", scale, undisturbed);
     return true;
 }
 
@@ -176,7 +262,12 @@ static void converts(uint64_t ticks)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 2 && (!strcmp(argv[1], "processor") || !strcmp(argv[1], "kernel")));
+    CHECK(argc == 2);
+    if (!strcmp(argv[1], "held"))
+        return check_held();
+    if (!strcmp(argv[1], "cancelled"))
+        return check_cancelled();
+    CHECK(!strcmp(argv[1], "processor") || !strcmp(argv[1], "kernel"));
     kernel_only = !strcmp(argv[1], "kernel");
     bool processor = !kernel_only && kernel_keeps_time_by_processor();
     interruption_ticks = processor ? 1000000 : 0;
@@ -192,13 +283,11 @@ int main(int argc, char **argv)
         pthread_join(threads[i], NULL);
     CHECK(clock_source == (processor ? CLOCK_OF_PROCESSOR : CLOCK_OF_KERNEL), "%u", clock_source);
     uint64_t last = clock_ticks();
-    const struct call *base = NULL;
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         CHECK(calls[i].first_ticks > 0 && calls[i].first_ticks <= last, "all threads must have one clock");
-        CHECK(!processor || !base || !calls[i].count, "decided twice");
+    for (int i = 0; processor && i < 2 * THREADS; i++)
         if (calls[i].count)
-            base = &calls[i];
-    }
+            bases[bases_used++] = &calls[i];
     if (!processor) {
         CHECK(clock_scale == UINT64_C(1) << 32 && clock_ns(12345) == 12345 && clock_ticks_of(12345) == 12345);
         CHECK(calls[0].first_ticks >= before && last <= monotonic_ns());
@@ -208,16 +297,18 @@ int main(int argc, char **argv)
     clock_refine();
     CHECK(clock_scale != 0, "the scale must be known after some 0.1 ms");
     if (processor) {
-        CHECK(base && base->count == CLOCK_READINGS);
+        CHECK(bases_used > 0);
+        for (unsigned i = 0; i < bases_used; i++)
+            CHECK(bases[i]->count == CLOCK_READINGS);
         for (unsigned i = 0; i < 10 * CLOCK_READINGS; i++) {
             wait_ns(1000000);
-            refine(base, i % CLOCK_READINGS);
+            refine(i % CLOCK_READINGS);
         }
         wait_ns(2000000000); /* after this time the scale has its final precision */
-        refine(base, 0);
+        refine(0);
         uint64_t scale = clock_scale;
         wait_ns(1000000);
-        CHECK(!refine(base, 0) && clock_scale == scale, "a scale of final precision must be constant");
+        CHECK(!refine(0) && clock_scale == scale, "a scale of final precision must be constant");
     }
     for (uint64_t ticks = 1; ticks < UINT64_C(1) << 50; ticks *= 3)
         converts(ticks);

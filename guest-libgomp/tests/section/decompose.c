@@ -1,9 +1,10 @@
 /* The parts of sections' time, on a clock that the test drives:
  *
- *     decompose useful|imbalanced|barrier|fork|stolen|cancelled
+ *     decompose useful|imbalanced|barrier|fork|stolen|cancelled|set-back
  *
  * The test scripts what each thread does at what time, so each part is known to the ns. `stolen` asks the kernel how
- * long a thread waited for its CPU, just inside and just outside the interval that the shim measures.
+ * long a thread waited for its CPU, just inside and just outside the interval that the shim measures. `set-back`: the
+ * clock is set back, as it can be in a restored guest.
  */
 #include <omp.h>
 #include <pthread.h>
@@ -76,6 +77,12 @@ static void useful(void)
 {
 #pragma omp parallel
     scripted_advance(300 * US);
+}
+
+static void set_back(void)
+{
+#pragma omp parallel
+    scripted_set_back(1000 * US);
 }
 
 /* The first thread computes after the second has left. */
@@ -247,6 +254,16 @@ static void *cancelled(void *unused)
     return unused;
 }
 
+/* A section in which the clock is set back is not booked. Afterwards sections are sampled as before. */
+static void expect_set_back(void)
+{
+    struct vscaf_decomposition took;
+    for (int i = 0; i < SAMPLED * 20; i++)
+        CHECK(!run(set_back, &took) && took.total == 0 && took.useful == 0 && took.fork == 0);
+    scripted_set_back(SECTIONS_MAX * (BETWEEN + 1000 * US));
+    expect(useful, &(struct vscaf_decomposition){.total = 300 * US, .useful = 300 * US});
+}
+
 /* Runs until some time was stolen. The booked time must be at least what the threads saw within the section. It must be
  * at most what they saw from the end of the section before to the beginning of the one after. */
 static void expect_stolen(void)
@@ -285,7 +302,7 @@ int main(int argc, char **argv)
 {
     CHECK(argc == 2);
     scripted_hook = count_reading;
-    bool alone = !strcmp(argv[1], "useful");
+    bool alone = !strcmp(argv[1], "useful") || !strcmp(argv[1], "set-back");
     if (!strcmp(argv[1], "cancelled")) {
         agent_run(&agent, 1, 2);
         pthread_t thread;
@@ -295,7 +312,9 @@ int main(int argc, char **argv)
         return 0;
     }
     agent_run(&agent, alone ? 1 : 2, 2);
-    if (alone) {
+    if (!strcmp(argv[1], "set-back")) {
+        expect_set_back();
+    } else if (alone) {
         expect(useful, &(struct vscaf_decomposition){.total = 300 * US, .useful = 300 * US});
     } else if (!strcmp(argv[1], "imbalanced")) {
         expect(imbalanced,

@@ -75,6 +75,30 @@ static void check(int index, uint64_t section(uint64_t), uint64_t ns, unsigned i
     CHECK(gap_most ? read < instances : read >= 2 * instances, "%u readings of %u", read, instances);
 }
 
+static void interrupted(uint64_t set_back_ns)
+{
+#pragma omp parallel
+    {
+        scripted_advance(50000);
+        scripted_set_back(set_back_ns);
+    }
+}
+
+/* The clock is set back in a section, as it can be in a restored guest. That instance is counted and has no time. */
+static void check_set_back(int index)
+{
+    struct vscaf_page *page = agent.pages[0];
+    for (int i = 0; i < 101; i++)
+        interrupted(0);
+    uint64_t before_ns = page->section_ns;
+    interrupted(500000000000);
+    CHECK(page->section_ns == before_ns, "%lu ns", (unsigned long)(page->section_ns - before_ns));
+    for (int i = 0; i < 10; i++)
+        interrupted(0);
+    CHECK(page->section_ns == before_ns + 500000, "%lu ns", (unsigned long)(page->section_ns - before_ns));
+    CHECK(agent_count(agent_section(&agent, 0, index), page->team_size) == 112);
+}
+
 int main(void)
 {
     scripted_hook = count_reading;
@@ -85,9 +109,10 @@ int main(void)
     check(2, long_enough, 50000, 2000, 0, 0.0);
     /* Random samples: some 4000 of 60000 instances. Their standard deviation is twice their mean. */
     check(3, by_turns, 500, 60000, TINY_GAP_MAX * 20, 0.1);
+    check_set_back(4);
     CHECK(page->started == page->finished && page->started_others == 0);
     uint64_t points = 0;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         points += page->sections[i].points[0].ns;
     CHECK(points == page->section_ns, "the sections' times must add up to the total");
     return 0;

@@ -16,6 +16,11 @@ void scripted_advance(uint64_t ns)
     now_ns += ns;
 }
 
+void scripted_set_back(uint64_t ns)
+{
+    now_ns -= ns;
+}
+
 uint64_t scripted_now_ns(void)
 {
     return now_ns;

@@ -9,6 +9,7 @@
 
 /* Any thread may call these. */
 void scripted_advance(uint64_t ns);
+void scripted_set_back(uint64_t ns);
 uint64_t scripted_now_ns(void);
 
 /* The CPU time of the process. 0: the real one. */

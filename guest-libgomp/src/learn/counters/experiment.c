@@ -302,7 +302,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
         counting = false;
         experimenting = false;
         /* Looking after the join would make a system call that ends the child. */
-        atomic_store_explicit(&join_due, UINT64_MAX, memory_order_relaxed);
+        join_stop();
         return true;
     }
     uint32_t detail;
