@@ -239,6 +239,7 @@ static void test_last_descriptor_is_no_hang_up(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     while ((fillers[filled] = dup(peers[0])) >= 0)
         filled++;
+    assert_true(filled > 0);
     close(fillers[--filled]);
     clients_accept(&agent->clients, now_ns);
     while (filled > 0)
