@@ -10,7 +10,8 @@
 /* The segment that contains `address`; NULL: none of the object's segments does. */
 const ElfW(Phdr) *loaded_segment_at(const struct dl_phdr_info *info, uintptr_t address);
 
-/* The parts of a dynamic section that tell what the object refers to. NULL and 0: the object has no such part. */
+/* The parts of a dynamic section that tell what the object defines and refers to. NULL and 0: the object has no such
+ * part. */
 struct loaded_dynamic {
     const ElfW(Sym) *symbols;
     const char *strings;
@@ -23,9 +24,16 @@ struct loaded_dynamic {
     size_t data_relative;       /* index of the first data relocation that names no symbol */
     bool calls_have_addends;
     uintptr_t plt_got;
+    const uint32_t *hash, *gnu_hash; /* tables of the symbols that it defines */
 };
 
 /* Reads at most `count` entries. `base`: the load address. */
 struct loaded_dynamic loaded_dynamic_of(const ElfW(Dyn) *entries, size_t count, uintptr_t base);
+
+/* The hash of a symbol in tables of the GNU format. */
+uint32_t loaded_symbol_hash(const char *name);
+
+/* Whether the object defines the symbol. `dynamic` must have a table of the GNU format. */
+bool loaded_defines(const struct loaded_dynamic *dynamic, const char *name, uint32_t hash);
 
 #endif

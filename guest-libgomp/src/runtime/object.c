@@ -12,8 +12,8 @@
 #include "runtime/references.h"
 #include "runtime/stand_ins.h"
 
-/* Never freed, because call sites point to them. Programs that compile code while they run load hundreds. There are four
- * times as many call sites, so these mostly run out first. */
+/* Never freed, because call sites point to them. Programs that compile code while they run load hundreds. There are
+ * four times as many call sites, so these mostly run out first. */
 #define OBJECTS 1024u
 #define OBJECTS_LISTED 1024u
 
@@ -165,6 +165,14 @@ static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
     return 0;
 }
 
+static void take_survey(struct survey *survey, const void *caller, const void *global)
+{
+    memset(survey, 0, offsetof(struct survey, code));
+    survey->caller = (uintptr_t)caller;
+    survey->global = (uintptr_t)global;
+    dl_iterate_phdr(survey_object, survey);
+}
+
 /* The address to which the dynamic linker bound the object's reference to `symbol`, or would have bound it without the
  * shim. The linker searches the global scope, then the object's own dependencies. A runtime that became global after
  * the object was loaded came too late to be bound. The program, and the libraries that it was started with, use the
@@ -172,10 +180,7 @@ static int survey_object(struct dl_phdr_info *info, size_t size, void *argument)
 static const void *find_symbol(const void *address, struct survey *survey, const char *symbol, const char *version)
 {
     void *global = foreign_symbol_in(RTLD_NEXT, symbol, version);
-    memset(survey, 0, offsetof(struct survey, code));
-    survey->caller = (uintptr_t)address;
-    survey->global = (uintptr_t)global;
-    dl_iterate_phdr(survey_object, survey);
+    take_survey(survey, address, global);
     if (survey->caller_is_program && global)
         return global;
     void *own = NULL;
@@ -241,7 +246,6 @@ static bool visit_reference(const struct reference *reference, void *argument)
 static struct providers find_providers(const void *address, const struct link_map *map, struct survey *survey)
 {
     struct providers providers = {.address = address, .survey = survey};
-    count_at_start();
     const void *any = find_symbol(address, survey, "GOMP_parallel", NULL);
     if (map)
         references_visit(map, visit_reference, &providers);
@@ -314,12 +318,81 @@ static void fill_runtime(struct runtime *runtime, const struct providers *provid
         program_note(VSCAF_PROGRAM_BOUND);
 }
 
+#define X(member, symbol, type, stand_in) symbol,
+static const char *const runtime_symbols[] = {VSCAF_RUNTIME_FUNCTIONS(X)};
+#undef X
+#define RUNTIME_SYMBOLS (sizeof runtime_symbols / sizeof runtime_symbols[0])
+
+/* Whether an object other than one that holds a known runtime, and the shim, defines a runtime's symbol. */
+struct other_runtime {
+    uintptr_t known;
+    bool found;
+    uint32_t hashes[RUNTIME_SYMBOLS];
+};
+
+static bool defines_runtime(const struct loaded_dynamic *dynamic, const uint32_t *hashes)
+{
+    if (!dynamic->symbols || !dynamic->strings)
+        return false;
+    if (dynamic->gnu_hash) {
+        for (size_t i = 0; i < RUNTIME_SYMBOLS; i++)
+            if (loaded_defines(dynamic, runtime_symbols[i], hashes[i]))
+                return true;
+        return false;
+    }
+    /* The older format has the number of symbols in its second word. */
+    for (uint32_t i = 0; dynamic->hash && i < dynamic->hash[1]; i++)
+        if (dynamic->symbols[i].st_shndx != SHN_UNDEF
+            && family_of(dynamic->strings + dynamic->symbols[i].st_name) != FAMILIES)
+            return true;
+    return !dynamic->hash;
+}
+
+static int find_other_runtime(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    static const char here;
+    struct other_runtime *other = argument;
+    (void)size;
+    if (loaded_segment_at(info, other->known) || loaded_segment_at(info, (uintptr_t)&here))
+        return 0;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_DYNAMIC)
+            continue;
+        struct loaded_dynamic dynamic = loaded_dynamic_of((const ElfW(Dyn) *)(info->dlpi_addr + segment->p_vaddr),
+                                                          segment->p_memsz / sizeof(ElfW(Dyn)), info->dlpi_addr);
+        other->found = other->found || defines_runtime(&dynamic, other->hashes);
+    }
+    return other->found;
+}
+
+/* The runtime of all objects, if a known object has it and no other one is loaded; else NULL. Unlike dlsym this does
+ * not take the lock that dlopen holds while a constructor runs. So the threads of a region in a constructor can look
+ * up objects that are new to the shim. */
+static const struct runtime *only_runtime(uint32_t unloads)
+{
+    uint32_t used = atomic_load_explicit(&objects_used, memory_order_acquire);
+    const struct runtime *runtime = NULL;
+    for (uint32_t i = 0; i < used && !runtime; i++)
+        if (objects[i].runtime.manageable
+            && atomic_load_explicit(&objects[i].generation, memory_order_acquire) == unloads)
+            runtime = &objects[i].runtime;
+    if (!runtime)
+        return NULL;
+    struct other_runtime other = {.found = false};
+    for (size_t i = 0; i < RUNTIME_SYMBOLS; i++)
+        other.hashes[i] = loaded_symbol_hash(runtime_symbols[i]);
+    memcpy(&other.known, &runtime->get_level, sizeof other.known);
+    dl_iterate_phdr(find_other_runtime, &other);
+    return other.found ? NULL : runtime;
+}
+
 static uint64_t hashed(uint64_t hash, uint64_t value)
 {
     return (hash ^ value) * UINT64_C(0x100000001b3);
 }
 
-/* Tells files apart. Another file may be loaded at the same place under the same name: a plugin that was built again. */
+/* Tells files apart. Another file may be loaded at the same place under the same name: a plugin was built again. */
 static uint64_t file_of(const struct link_map *map)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -394,9 +467,16 @@ struct object *object_of(const void *address, uint32_t unloads, struct object *s
             return &objects[i];
 
     struct survey survey;
-    struct providers providers = find_providers(address, map, &survey);
+    count_at_start();
+    const struct runtime *only = only_runtime(unloads);
     memset(spare, 0, sizeof *spare);
-    fill_runtime(&spare->runtime, &providers);
+    if (only) {
+        take_survey(&survey, address, NULL);
+        spare->runtime = *only;
+    } else {
+        struct providers providers = find_providers(address, map, &survey);
+        fill_runtime(&spare->runtime, &providers);
+    }
     spare->map = map;
     spare->base = survey.caller_found ? survey.caller_base : 0;
     spare->build_id = survey.build_id;

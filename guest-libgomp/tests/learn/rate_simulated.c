@@ -198,7 +198,8 @@ static const struct program {
 } programs[] = {
     {"cg", like_cg, 5.0, false}, {"mg", like_mg, 5.0, false}, {"ft", like_ft, 5.0, false},
     {"wavefronts", like_wavefronts, 5.0, false}, {"phases", like_phases, 20.0, true},
-    {"restored", like_restored, 20.0, true}, {"irregular", like_irregular, 5.0, false}, {"amdahl", like_amdahl, 5.0, false}, {"crowd", like_crowd, 8.0, true},
+    {"restored", like_restored, 20.0, true}, {"irregular", like_irregular, 5.0, false},
+    {"amdahl", like_amdahl, 5.0, false}, {"crowd", like_crowd, 8.0, true},
 };
 
 int main(int argc, char **argv)
