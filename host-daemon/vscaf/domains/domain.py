@@ -43,7 +43,7 @@ from vscaf.domains.journal_match import came_back, is_of
 from vscaf.domains.pool import HostPool
 from vscaf.domains.restore import put_pins_back, unplug_again
 from vscaf.domains.rules import DomainRules
-from vscaf.errors import HypervisorError
+from vscaf.errors import HypervisorError, HypervisorUnreachable
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, State
@@ -379,10 +379,18 @@ class ManagedDomain:
                     self.vcpus_asked = call.vcpus
                     await self._actuator.resize(self.seen, self.transition.vcpus, call.vcpus, self.transition.claim)
                 self._now_known(lambda transition: on_done(transition, call))
-            except Exception:  # after any error the call has ended; the caller gets the exception
-                self._now_known(lambda transition: on_failed(transition, call, clock.now_s()))
+            except Exception as error:  # after any error the call has ended; the caller gets the exception
+                self._failed(call, error)
                 raise
         return None
+
+    def _failed(self, call: Action, error: Exception) -> None:
+        begun = not (isinstance(error, HypervisorError) and error.not_begun)
+        if isinstance(call, Suspend) and not begun:
+            self.not_begun(call, self.adoptions)
+            return
+        answered = not isinstance(error, HypervisorUnreachable)
+        self._now_known(lambda transition: on_failed(transition, call, clock.now_s(), begun=begun, answered=answered))
 
     async def _switch(self, call: Suspend | Resume) -> None:
         """Suspends or resumes the domain."""
@@ -405,9 +413,7 @@ class ManagedDomain:
     def not_begun(self, call: Suspend, adoptions: int) -> None:
         """Notes that the suspend was not tried."""
         if self._holds(call, adoptions):
-            self._now_known(
-                lambda transition: on_failed(replace(transition, suspended_by_us=call.again), call, clock.now_s())
-            )
+            self._now_known(lambda transition: on_failed(transition, call, clock.now_s(), begun=False))
 
     def _holds(self, call: Action, adoptions: int) -> bool:
         """Whether it was managed all the time since *call* was begun. If not, the call must not be made."""

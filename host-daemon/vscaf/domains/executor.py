@@ -35,9 +35,8 @@ class Executor:
             read = await domain.carry_out(call, adoptions)
         except HypervisorError as error:
             self._inventory.refused(domain, error)
-            if (
-                isinstance(call, Suspend) and not domain.suspended_by_us
-            ):  # somebody else has paused it: no later daemon must resume it
+            # Somebody else has paused it, or may do so now: no later daemon must resume it.
+            if isinstance(call, Suspend) and not domain.suspended_by_us:
                 await self._inventory.write_journal()
         except Exception as error:  # noqa: BLE001  it concerns only this domain: see domains/containment.py
             self._inventory.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)

@@ -509,6 +509,24 @@ def test_a_refused_plug_is_not_asked_for_again():
     assert ask([more], {"a": goal(0, 1, 2, 3)}, 99.0).calls == (Resize("a", 4),)
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_plug_without_an_answer_is_asked_for_again_and_delays_nothing_else(begun):
+    goals = {"a": goal(0, 1, 2)}
+    steps = ask([on(0, 1, 2, vcpus_maximum=4)], goals)
+    failed = on_failed(steps.transitions["a"], steps.calls[0], 10.0, begun=begun, answered=False)
+    assert (failed.affinity is None) == begun, "what was not begun has changed nothing"
+    seen = on_read(failed, 2, floating({0, 1, 2}))
+    waits = ask([seen], goals)
+    assert (waits.calls, waits.again_at_s) == ((), 10.0 + RETRY_S)
+    (call,) = ask([seen], {"a": goal(0)}).calls
+    assert isinstance(call, Apply) and call.partition == cpus(0)
+    steps = ask([seen], goals, 10.0 + RETRY_S)
+    assert steps.calls == (Resize("a", 3),)
+    again = on_failed(steps.transitions["a"], steps.calls[0], 11.0, begun=begun, answered=False)
+    assert again.resize_backoff.retry_at_s == 11.0 + 2 * RETRY_S
+    assert on_done(again, steps.calls[0]).resize_backoff.failures == 0
+
+
 def test_a_plug_that_brought_some_is_tried_once_more():
     goals = {"a": goal(0, 1, 2, 3)}
     steps = ask([on(0, 1, 2, 3, vcpus_maximum=4)], goals)
