@@ -49,8 +49,8 @@ class Executor:
                     domain.process_reports()  # it is known now which vCPUs the guest's CPUs are
                 if vcpus != before.vcpus:
                     self._drift.vcpus_changed(domain, before.vcpus, vcpus)
-                if before.affinity is not None:
-                    self._drift.compare(domain, before.affinity, affinity)
+                if before.last_affinity is not None:
+                    self._drift.compare(domain, before.last_affinity, affinity)
         self._inventory.on_news()
 
     async def _written_down(self, domain: ManagedDomain) -> bool:

@@ -362,6 +362,18 @@ def test_looks_that_fail_wait_ever_longer_and_are_forgotten_once_there_is_nothin
     assert (steps.calls, steps.transitions["a"].failures) == ((), 0)
 
 
+def test_a_failed_look_changes_nothing_so_the_next_one_is_compared_with_what_was_known():
+    known = on(0)
+    once = on_failed(replace(known, moving=True), Look("a"), 10.0)
+    twice = on_failed(once, Look("a"), 10.25)
+    assert once.affinity is None and once.last_affinity == twice.last_affinity == known.affinity
+    seen = on_read(twice, 2, floating({1}))
+    assert seen.last_affinity == seen.affinity == floating({1})
+    for call in (Apply("a", cpus(0, 1), floating({0, 1})), Resize("a", 3)):
+        assert on_failed(known, call, 11.0).last_affinity is None, "vscaf may have changed it"
+    assert on_done(known, Resize("a", 3)).last_affinity is None
+
+
 def test_a_grow_that_failed_half_way_keeps_its_claim_until_it_is_looked_at():
     goals = {"a": goal(0, 1)}
     (grow,) = (steps := ask([on(0)], goals)).calls

@@ -631,6 +631,7 @@ class World:
         for name, domain in self.domains.items():
             transition = self.transitions[name]
             assert transition.moving == (domain.flight is not None)
+            assert transition.affinity is None or transition.affinity_before is None
             assert transition.claim or transition.resting or transition.meant_to_rest or transition.known_suspended
             assert domain.stopped_by != US or transition.suspended_by_us, (
                 f"{name} is suspended, and nothing will resume it"

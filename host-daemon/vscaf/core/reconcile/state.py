@@ -123,6 +123,13 @@ class TransitionState:
     """When it was found there."""
     overdue_since_s: float | None = None
     """Since when it has claimed pCPUs that are not in its goal."""
+    affinity_before: Affinity | None = None
+    """While the affinity is unknown only because a look failed: what it was before. vscaf has changed nothing since."""
+
+    @property
+    def last_affinity(self) -> Affinity | None:
+        """The affinity if only somebody else has changed it. None: vscaf may have changed it."""
+        return self.affinity if self.affinity is not None else self.affinity_before
 
     @property
     def lost(self) -> bool:
@@ -305,6 +312,7 @@ def on_read(transition: TransitionState, vcpus: int, affinity: Affinity) -> Tran
         moving_to=None,
         vcpus=vcpus,
         affinity=affinity,
+        affinity_before=None,
         claim=claim,
         latent_claim=latent,
         vcpus_refused=None if came_about else transition.vcpus_refused,
@@ -349,6 +357,7 @@ def on_failed(
         moving=False,
         moving_to=None,
         affinity=None,
+        affinity_before=transition.last_affinity if isinstance(call, Look) else None,
         failures=transition.failures + 1,
         retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s(transition.failures),
         vcpus_refused=refused,
