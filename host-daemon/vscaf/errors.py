@@ -12,6 +12,9 @@ class UsageError(VscafError):
 class HypervisorError(VscafError):
     """A libvirt call failed. The classes below are for reasons that callers tell apart."""
 
+    not_begun = False
+    """It is known that the call has changed nothing, and will not."""
+
 
 class HypervisorUnreachable(HypervisorError):
     """There is no working connection to libvirt. The state of the domains is unknown: they may still run."""

@@ -1,6 +1,7 @@
 """The daemon on libvirt's test driver: a real connection, whose calls a test can make fail."""
 
 import asyncio
+import contextlib
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from vscaf.daemon.operations import Operations
 from vscaf.daemon.status import status
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
+from vscaf.hypervisor.libvirt.plugging import SLOTS
 from vscaf.journal import Journal
 from vscaf.lab.polling import HANG_S
 from vscaf.lab.polling import soon as until
@@ -283,6 +285,53 @@ def test_vcpus_are_plugged_when_the_allocation_needs_them(tmp_path: Path, loop_r
         assert a.vcpus == 1
 
     on_host(uri, loop_runner, work)
+
+
+@pytest.mark.parametrize("why", ["others", "no answer"])
+def test_a_plug_or_unplug_that_cannot_be_made_now_is_made_later(
+    why: str, tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    """Only some may be under way at once, and libvirt may not answer."""
+    uri = write_node(tmp_path, 4, {"a": (1, 2)})
+    faults = Faults()
+
+    async def work(host: LibvirtHost) -> None:
+        @asynccontextmanager
+        async def trouble() -> AsyncIterator[None]:
+            if why == "others":
+                with contextlib.ExitStack() as others:
+                    for _ in range(SLOTS):
+                        others.enter_context(host._slots)
+                    yield
+            else:
+                faults.inject("setVcpusFlags", times=None, error=libvirt.VIR_ERR_RPC)
+                yield
+                faults.clear()
+
+        async def refused() -> None:
+            count = daemon.events.counts["refused"]
+            await until(lambda: daemon.events.counts["refused"] > count)
+
+        def count() -> int:
+            return int(faults.real.lookupByName("a").vcpusFlags(libvirt.VIR_DOMAIN_AFFECT_LIVE))
+
+        async with running(configured(uri, tmp_path, a=DomainConfig(minimum=2)), host) as daemon:
+            async with trouble():
+                await refused()
+                assert count() == 1
+            await until(lambda: count() == 2 and daemon.managed and domain_settled(daemon))
+            async with trouble():
+                daemon.stop()
+                await refused()
+                assert count() == 2
+            await daemon.ended.wait()
+            assert count() == 1 and not daemon.not_put_back
+
+    on_host(uri, loop_runner, work, faults)
+
+
+def domain_settled(daemon: Daemon) -> bool:
+    return all(one.state == "contained" for one in daemon.managed.values())
 
 
 def test_pins_that_the_driver_would_swallow_are_refused(tmp_path: Path, loop_runner: asyncio.Runner) -> None:

@@ -193,6 +193,37 @@ def test_calls_that_fail_are_tried_again(method: str, acts: bool, tmp_path: Path
     on_host(uri, loop_runner, work, faults)
 
 
+def test_who_could_not_be_suspended_and_is_then_paused_by_others_stays_paused(
+    tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
+    faults = Faults()
+    uri = write_node(tmp_path, 4, TWO)
+
+    async def work(host: LibvirtHost) -> None:
+        def paused_by_others(_idle: object) -> list[int]:
+            (name,) = fault.affected
+            assert name is not None
+            raw(faults, name).suspend()
+            return [libvirt.VIR_DOMAIN_CONTROL_JOB, 0, 3000]
+
+        async with ganging(configured(uri, tmp_path), host, load_policy("equipartition")) as daemon:
+            await until(lambda: [one.state for one in daemon.managed.values()] == ["contained"] * 2)
+            await until(lambda: {one.held for one in daemon.managed.values()} == {frozenset({0}), frozenset({2})})
+            await until(lambda: not any(one.transition.moving for one in daemon.managed.values()))  # type: ignore[union-attr]
+            fault = faults.inject("controlInfo", result=paused_by_others)
+            daemon.use_policy(PolicyConfig(name="gang", options={"slice_s": 60.0}), gang)
+            await until(lambda: bool(fault.hits))
+            (name,) = fault.affected
+            assert name is not None
+            other = "ab".replace(name, "")
+            await until(lambda: domain_of(daemon, other).held == {0, 2} and not domain_of(daemon, name).held)
+            assert not runs(faults, name) and not faults.called["suspend"]
+        assert not runs(faults, name), "vscaf has resumed what somebody else has paused"
+        assert runs(faults, other)
+
+    on_host(uri, loop_runner, work, faults)
+
+
 def test_who_cannot_be_suspended_rests(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
     """The others still get its pCPUs."""
     faults = Faults()

@@ -5,7 +5,7 @@ import logging
 from vscaf.core.reconcile.state import Affinity
 from vscaf.errors import NotSupported
 from vscaf.hypervisor.interface import Hypervisor
-from vscaf.values import DomainSeen
+from vscaf.values import DomainSeen, Plugged
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Actuator:
                     "domain %s: its CPU weight cannot be set (%s): it rests at its full weight", seen.name, error
                 )
 
-    async def resize(self, seen: DomainSeen, before: int, vcpus: int, claim: frozenset[int]) -> None:
+    async def resize(self, seen: DomainSeen, before: int, vcpus: int, claim: frozenset[int]) -> Plugged:
         """Plugs vCPUs or asks for an unplug. New vCPUs run on *claim*. The number must be read again afterwards."""
         if vcpus > before:
             done = await self._host.plug(seen.key, vcpus, claim or None)
@@ -59,3 +59,4 @@ class Actuator:
         log.info(
             "domain %s: vCPUs %d -> %d: %s, %d there%s", seen.name, before, vcpus, done.outcome, done.vcpus, detail
         )
+        return done

@@ -22,6 +22,7 @@ from vscaf.core.reconcile.state import (
     AnnouncedSize,
     Apply,
     Look,
+    Resize,
     Resume,
     Suspend,
     TransitionState,
@@ -43,7 +44,7 @@ from vscaf.domains.journal_match import came_back, is_of, left_suspended
 from vscaf.domains.pool import HostPool
 from vscaf.domains.restore import put_pins_back, unplug_again
 from vscaf.domains.rules import DomainRules
-from vscaf.errors import HypervisorError
+from vscaf.errors import HypervisorError, HypervisorUnreachable
 from vscaf.hypervisor.interface import Hypervisor
 from vscaf.journal import FoundSettings, JournalEntry
 from vscaf.values import DomainKey, DomainSeen, DomainSettings, State
@@ -78,8 +79,10 @@ class ManagedDomain:
         self.state = State.UNMANAGED
         # Why it gets no pCPU although it has demand. Empty: it gets some, or has no demand.
         self.waiting = ""
-        # The number of vCPUs that the last plug or unplug asked for.
+        # The number of vCPUs that the last plug or unplug may still lead to. None: there was none.
         self.vcpus_asked: int | None = None
+        # When its vCPUs were last counted, or plugged or unplugged. A listing that was begun before may be out of date.
+        self.counted_at_s = float("-inf")
         # When it was last suspended or resumed.
         self.switched_at_s = float("-inf")
         # Its pins must be read again soon.
@@ -304,6 +307,7 @@ class ManagedDomain:
                 self.found, self.outdated_entry = now, outdated
             self.given_back = self._assumed = False
             self.adoptions += 1
+            self.counted_at_s = clock.now_s()
             self.transition = TransitionState(
                 name=self.name,
                 vcpus=now.vcpus,
@@ -318,6 +322,8 @@ class ManagedDomain:
             if entry is not None and not (entry.partition or entry.suspended or suspended_by_us):
                 # It was meant to rest.
                 self.transition = on_found_meant_to_rest(self.transition)
+            if entry is not None and entry is entry_in_force:
+                self.vcpus_asked = _asked_before(self.transition, len(entry.partition))
             return entry_in_force
 
     def entry(self) -> JournalEntry:
@@ -384,13 +390,28 @@ class ManagedDomain:
                     assert self.transition.affinity is not None  # the step was taken from it
                     await self._actuator.apply(self.seen, self.transition.affinity, call.affinity)
                 else:
-                    self.vcpus_asked = call.vcpus
-                    await self._actuator.resize(self.seen, self.transition.vcpus, call.vcpus, self.transition.claim)
+                    before, claim = self.transition.vcpus, self.transition.claim
+                    done = await self._actuator.resize(self.seen, before, call.vcpus, claim)
+                    # A plug has ended. An unplug may go on.
+                    self.vcpus_asked = min(done.vcpus, call.vcpus) if call.vcpus > before else call.vcpus
                 self._now_known(lambda transition: on_done(transition, call))
-            except Exception:  # after any error the call has ended; the caller gets the exception
-                self._now_known(lambda transition: on_failed(transition, call, clock.now_s()))
+            except Exception as error:  # after any error the call has ended; the caller gets the exception
+                self._failed(call, error)
                 raise
+            finally:
+                if isinstance(call, Look | Resize):
+                    self.counted_at_s = clock.now_s()
         return None
+
+    def _failed(self, call: Action, error: Exception) -> None:
+        begun = not (isinstance(error, HypervisorError) and error.not_begun)
+        if isinstance(call, Suspend) and not begun:
+            self.not_begun(call, self.adoptions)
+            return
+        if isinstance(call, Resize) and begun:
+            self.vcpus_asked = call.vcpus
+        answered = not isinstance(error, HypervisorUnreachable)
+        self._now_known(lambda transition: on_failed(transition, call, clock.now_s(), begun=begun, answered=answered))
 
     async def _switch(self, call: Suspend | Resume) -> None:
         """Suspends or resumes the domain."""
@@ -413,9 +434,7 @@ class ManagedDomain:
     def not_begun(self, call: Suspend, adoptions: int) -> None:
         """Notes that the suspend was not tried."""
         if self._holds(call, adoptions):
-            self._now_known(
-                lambda transition: on_failed(replace(transition, suspended_by_us=call.again), call, clock.now_s())
-            )
+            self._now_known(lambda transition: on_failed(transition, call, clock.now_s(), begun=False))
 
     def _holds(self, call: Action, adoptions: int) -> bool:
         """Whether it was managed all the time since *call* was begun. If not, the call must not be made."""
@@ -469,6 +488,14 @@ class ManagedDomain:
         if state != self.state:
             log.info("domain %s: %s -> %s", self.name, self.state, state)
             self.state = state
+
+
+def _asked_before(transition: TransitionState, size: int) -> int:
+    """The number of vCPUs that an earlier daemon, which gave *size* pCPUs, may have asked for just before it ended."""
+    if transition.vcpus < size:
+        return min(size, transition.vcpus_maximum)
+    least = max(size, transition.treatment.vcpus_found)
+    return min(least, transition.vcpus) if transition.treatment.unplug else transition.vcpus
 
 
 def affinity_of(settings: DomainSettings) -> Affinity:

@@ -36,12 +36,17 @@ class Drift:
             self._inventory.background(self._release.leave_alone(domain, State.UNMANAGED, why, frozenset(changes)))
 
     def vcpus_changed(self, domain: ManagedDomain, before: int, now: int) -> None:
-        """Handles another number of vCPUs: vscaf asked for it, perhaps some time ago, or somebody else changed it."""
-        asked = domain.vcpus_asked == now
-        why = "as vscaf asked" if asked else "somebody else changed it"
+        """Handles another number of vCPUs: vscaf asked for it, perhaps some time ago, or somebody else changed it.
+
+        A number on the way to what vscaf asked for is vscaf's: vCPUs come and go one by one, and QEMU may refuse some.
+        """
+        asked = domain.vcpus_asked
+        ours = asked is not None and (before < now <= asked or asked <= now < before)
+        why = "as vscaf asked" if ours else "somebody else changed it"
         self._inventory.events.record(Kind.VCPUS, domain.name, before=before, after=now, why=why)
-        if asked or domain.found is None:
+        if ours or domain.found is None:
             return
+        domain.vcpus_asked = None
         domain.found = replace(domain.found, vcpus=now)  # from now on their number is the one to put back
         if self._inventory.config.foreign_changes == "respect":
             why = f"somebody else changed its vCPUs from {before} to {now}"

@@ -37,9 +37,8 @@ class Executor:
             read = await domain.carry_out(call, adoptions)
         except HypervisorError as error:
             self._inventory.refused(domain, error)
-            if (
-                isinstance(call, Suspend) and not domain.suspended_by_us
-            ):  # somebody else has paused it: no later daemon must resume it
+            # Somebody else has paused it, or may do so now: no later daemon must resume it.
+            if isinstance(call, Suspend) and not domain.suspended_by_us:
                 await self._inventory.write_journal()
         except Exception as error:  # noqa: BLE001  it concerns only this domain: see domains/containment.py
             self._inventory.containment.failed(domain, f"a call to {type(call).__name__.lower()}", error)
@@ -52,8 +51,8 @@ class Executor:
                     domain.process_reports()  # it is known now which vCPUs the guest's CPUs are
                 if vcpus != before.vcpus:
                     self._drift.vcpus_changed(domain, before.vcpus, vcpus)
-                if before.affinity is not None:
-                    self._drift.compare(domain, before.affinity, affinity)
+                if before.last_affinity is not None:
+                    self._drift.compare(domain, before.last_affinity, affinity)
         self._inventory.on_news()
 
     async def _written_down(self, domain: ManagedDomain) -> bool:

@@ -44,7 +44,8 @@ class Registry:
     async def note(self, seen: Iterable[DomainSeen], asked_at_s: float) -> None:
         """Updates the records of the active domains *seen*: links new ones, forgets ended ones, gives others back.
 
-        asked_at_s: when the look began. Domains that were suspended or resumed since may be in another state by now.
+        asked_at_s: when the look began. Domains that were suspended, resumed, plugged or unplugged since may be in
+        another state by now.
         """
         self.inventory.seen_any = True
         now_s = clock.now_s()
@@ -71,7 +72,7 @@ class Registry:
                 domain.listed = rules is not None
             containment.review(domain)
             with containment.around(domain, "processing what a look saw of it"):
-                self._see(domain, domain_seen, rules or domain.rules)
+                self._see(domain, domain_seen, rules or domain.rules, asked_at_s)
                 if asked_at_s > domain.switched_at_s:
                     self._drift.look_for_waking(domain)
                     infer(domain, now_s, len(domains))
@@ -95,7 +96,7 @@ class Registry:
             Kind.APPEARED, seen.name, vcpus=seen.vcpus, agent_channel=seen.agent_socket is not None
         )
 
-    def _see(self, domain: ManagedDomain, seen: DomainSeen, rules: DomainRules) -> None:
+    def _see(self, domain: ManagedDomain, seen: DomainSeen, rules: DomainRules, asked_at_s: float) -> None:
         if seen.agent_socket != domain.seen.agent_socket:  # its channel was plugged, unplugged or moved
             if domain.link is not None:
                 self.inventory.background(domain.link.stop())
@@ -112,7 +113,7 @@ class Registry:
             self.renew_treatment(domain)
         transition = domain.transition
         if transition is not None and not transition.moving:
-            if transition.vcpus != seen.vcpus:
+            if transition.vcpus != seen.vcpus and asked_at_s > domain.counted_at_s:
                 domain.transition = replace(transition, vcpus=seen.vcpus, affinity=None, vcpus_refused=None)
                 self._drift.vcpus_changed(domain, transition.vcpus, seen.vcpus)
             elif transition.vcpus_maximum != seen.vcpus_maximum:

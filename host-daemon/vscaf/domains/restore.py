@@ -48,7 +48,7 @@ async def put_pins_back(
 async def unplug_again(host: Hypervisor, seen: DomainSeen, now: int, found: int) -> None:
     """Unplugs the vCPUs that vscaf plugged, if that works. If not, this is logged and is not an error.
 
-    DomainGone if the domain has ended.
+    DomainGone if the domain has ended. HypervisorUnreachable if there was no answer: it may work later.
     """
     if not seen.accelerated:
         log.warning(
@@ -62,7 +62,7 @@ async def unplug_again(host: Hypervisor, seen: DomainSeen, now: int, found: int)
         done = await host.unplug(seen.key, found)
         if done.vcpus > found:
             log.warning("domain %s: has %d vCPUs, %d were found: %s", seen.name, done.vcpus, found, done.message)
-    except DomainGone:
+    except (DomainGone, HypervisorUnreachable):
         raise
     except HypervisorError as error:
         log.warning("domain %s: keeps %d vCPUs instead of the %d that were found: %s", seen.name, now, found, error)

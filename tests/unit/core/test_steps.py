@@ -362,6 +362,18 @@ def test_looks_that_fail_wait_ever_longer_and_are_forgotten_once_there_is_nothin
     assert (steps.calls, steps.transitions["a"].failures) == ((), 0)
 
 
+def test_a_failed_look_changes_nothing_so_the_next_one_is_compared_with_what_was_known():
+    known = on(0)
+    once = on_failed(replace(known, moving=True), Look("a"), 10.0)
+    twice = on_failed(once, Look("a"), 10.25)
+    assert once.affinity is None and once.last_affinity == twice.last_affinity == known.affinity
+    seen = on_read(twice, 2, floating({1}))
+    assert seen.last_affinity == seen.affinity == floating({1})
+    for call in (Apply("a", cpus(0, 1), floating({0, 1})), Resize("a", 3)):
+        assert on_failed(known, call, 11.0).last_affinity is None, "vscaf may have changed it"
+    assert on_done(known, Resize("a", 3)).last_affinity is None
+
+
 def test_a_grow_that_failed_half_way_keeps_its_claim_until_it_is_looked_at():
     goals = {"a": goal(0, 1)}
     (grow,) = (steps := ask([on(0)], goals)).calls
@@ -507,6 +519,24 @@ def test_a_refused_plug_is_not_asked_for_again():
     assert ask([seen], goals, 99.0).calls == ()
     more = replace(seen, claim=cpus(0, 1, 2, 3), affinity=floating({0, 1, 2, 3}))
     assert ask([more], {"a": goal(0, 1, 2, 3)}, 99.0).calls == (Resize("a", 4),)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_plug_without_an_answer_is_asked_for_again_and_delays_nothing_else(begun):
+    goals = {"a": goal(0, 1, 2)}
+    steps = ask([on(0, 1, 2, vcpus_maximum=4)], goals)
+    failed = on_failed(steps.transitions["a"], steps.calls[0], 10.0, begun=begun, answered=False)
+    assert (failed.affinity is None) == begun, "what was not begun has changed nothing"
+    seen = on_read(failed, 2, floating({0, 1, 2}))
+    waits = ask([seen], goals)
+    assert (waits.calls, waits.again_at_s) == ((), 10.0 + RETRY_S)
+    (call,) = ask([seen], {"a": goal(0)}).calls
+    assert isinstance(call, Apply) and call.partition == cpus(0)
+    steps = ask([seen], goals, 10.0 + RETRY_S)
+    assert steps.calls == (Resize("a", 3),)
+    again = on_failed(steps.transitions["a"], steps.calls[0], 11.0, begun=begun, answered=False)
+    assert again.resize_backoff.retry_at_s == 11.0 + 2 * RETRY_S
+    assert on_done(again, steps.calls[0]).resize_backoff.failures == 0
 
 
 def test_a_plug_that_brought_some_is_tried_once_more():

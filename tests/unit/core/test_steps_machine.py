@@ -135,14 +135,14 @@ def act(world: World, what: str, choose: Any) -> None:
         if what == "succeed":
             world.succeed(domain, choose)
         elif what == "fail":
-            world.fail(domain)
+            world.fail(domain, choose)
         elif what == "part":
             if domain.flight.left and not world.take_effect(domain, choose):
-                world.fail(domain)
+                world.fail(domain, choose)
         else:
             while domain.flight.left and world.take_effect(domain, choose):
                 pass
-            world.fail(domain)
+            world.fail(domain, choose)
     elif what == "acknowledge":
         if domain := world.any_domain(choose):
             world.acknowledge(domain, honest=choose(3) > 0)

@@ -67,6 +67,14 @@ def test_where_a_suspend_fails_it_rests_and_is_tried_again():
     assert stopped.latent_claim == cpus() and on_external_resume(stopped).claim == cpus(), "at rest it claims nothing"
 
 
+def test_a_suspend_that_was_not_begun_is_not_vscafs():
+    begun = ask([on(0, 1)], {"a": STOP}).transitions["a"]
+    once = on_failed(begun, Suspend("a", again=False), 10.0, begun=False)
+    assert not once.suspended_by_us and once.suspend_backoff.retry_at_s == 10.0 + RETRY_S
+    again = on_failed(begun, Suspend("a", again=True), 10.0, begun=False)
+    assert again.suspended_by_us, "an earlier one may have taken effect"
+
+
 def test_failed_suspends_delay_nothing_but_the_next_suspend():
     begun = ask([on(0, 1)], {"a": STOP})
     steps = ask([on_failed(begun.transitions["a"], Suspend("a", again=False), 10.0)], {"a": STOP})

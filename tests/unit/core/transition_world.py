@@ -77,6 +77,7 @@ class Pinned:
 class Flight:
     """A call under way. left: its parts that have not taken effect. claimed: the claim when it began. read: what a look
     has seen so far. shown: the foreign pins that the look has seen. returned: what a suspend or a resume returns.
+    begun: a part of it has taken effect, or was refused.
     """
 
     call: Action
@@ -85,6 +86,7 @@ class Flight:
     read: tuple[int, Affinity] | None = None
     shown: list["Pinned"] = field(default_factory=list)
     returned: bool = False
+    begun: bool = False
 
 
 @dataclass
@@ -101,7 +103,7 @@ class Domain:
     """One running domain. The affinity is the real one.
 
     stopped_by: who has paused it. on_external_resume: somebody has resumed it, and no look has shown this yet.
-    doubtful: nobody can know whether vscaf paused it, because a suspend failed or it was resumed unseen.
+    doubtful: nobody can know whether vscaf paused it: a suspend or a resume failed, or it was resumed unseen.
     """
 
     name: str
@@ -264,11 +266,11 @@ class World:
             if domain.stopped_by == RUNS:
                 domain.stopped_by = (OTHERS, OTHERS, FAULT)[choose(3)]
                 domain.doubtful |= domain.on_external_resume
-            elif domain.stopped_by == US:
-                domain.stopped_by, domain.on_external_resume = RUNS, self.transitions[domain.name].known_suspended
-                self.counts["woken"] += domain.on_external_resume
             else:
-                domain.stopped_by = RUNS
+                transition = self.transitions[domain.name]
+                domain.stopped_by, domain.on_external_resume = RUNS, transition.known_suspended
+                domain.doubtful |= transition.suspended_by_us and not transition.known_suspended
+                self.counts["woken"] += domain.on_external_resume
 
     def see_states(self) -> None:
         """A look shows which domains run."""
@@ -505,6 +507,7 @@ class World:
         assert flight is not None
         call, transition = flight.call, self.transitions[domain.name]
         part = flight.left.pop(choose(len(flight.left)))
+        flight.begun = True
         if isinstance(call, Apply):
             if isinstance(part, int):
                 if part not in domain.pins:
@@ -571,14 +574,17 @@ class World:
             self.transitions[domain.name] = on_done(transition, call)
             self.leaving_since_s.pop(domain.name, None)
 
-    def fail(self, domain: Domain) -> None:
+    def fail(self, domain: Domain, choose: Choose = lambda n: 0) -> None:
         """The call under way ends with an error. Parts that have taken effect stay."""
-        flight = domain.flight
+        flight, transition = domain.flight, self.transitions[domain.name]
         assert flight is not None
         domain.flight = None
-        domain.doubtful |= isinstance(flight.call, Suspend)
-        self.transitions[domain.name] = on_failed(self.transitions[domain.name], flight.call, self.now_s)
+        begun = flight.begun or choose(2) == 0
+        answered = begun and choose(2) == 0
+        domain.doubtful |= begun and isinstance(flight.call, Suspend | Resume)
+        self.transitions[domain.name] = on_failed(transition, flight.call, self.now_s, begun=begun, answered=answered)
         self.counts["failed"] += 1
+        self.counts["not begun"] += not begun
 
     # Laws
 
@@ -625,6 +631,7 @@ class World:
         for name, domain in self.domains.items():
             transition = self.transitions[name]
             assert transition.moving == (domain.flight is not None)
+            assert transition.affinity is None or transition.affinity_before is None
             assert transition.claim or transition.resting or transition.meant_to_rest or transition.known_suspended
             assert domain.stopped_by != US or transition.suspended_by_us, (
                 f"{name} is suspended, and nothing will resume it"
@@ -733,6 +740,10 @@ class World:
         self.check_reached()
         assert busy_at_s.get("call", 0.0) < quiet_s, "calls never end"
         for name, domain in self.domains.items():
+            wanted = min(len(self.goals[name].partition), domain.vcpus_maximum)
+            assert len(domain.pins) >= wanted or self.transitions[name].vcpus_refused == wanted, (
+                f"no vCPU is plugged for {name}, although no plug was refused"
+            )
             if domain.guest.manner == "good" and not self.goals[name].suspended:
                 assert self.transitions[name].acknowledged
             if domain.guest.manner == "gone":

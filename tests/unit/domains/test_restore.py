@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from vscaf.domains.restore import put_pins_back
+from vscaf.domains.restore import put_pins_back, unplug_again
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable
 from vscaf.simulate.engine.host import SimulatedHost
 from vscaf.values import DomainKey, DomainSettings, HostCpus
@@ -76,5 +76,27 @@ def test_a_driver_that_pins_no_absent_vcpu_keeps_nothing_else_from_being_put_bac
                 await put_pins_back(host, key, found, frozenset())
         now = await host.settings(key)
         assert (now.vcpu_pins, now.emulator_pin) == (found.vcpu_pins, found.emulator_pin)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("error", [HypervisorError("refused"), HypervisorUnreachable("no answer")])
+def test_an_unplug_without_an_answer_is_not_done(error: HypervisorError) -> None:
+    async def work() -> None:
+        host = SimulatedHost(CPUS)
+        key = host.start("a", 2, 4)
+        await host.plug(key, 4)
+        (seen,) = await host.observe()
+
+        def fault(call: str, _key: DomainKey | None) -> None:
+            if call == "unplug":
+                raise error
+
+        host.fault = fault
+        if type(error) is HypervisorError:
+            await unplug_again(host, seen, 4, 2)
+        else:
+            with pytest.raises(HypervisorUnreachable):
+                await unplug_again(host, seen, 4, 2)
 
     asyncio.run(work())

@@ -104,7 +104,9 @@ class TransitionState:
     suspend_backoff: Backoff = field(default_factory=Backoff)
     """Failed suspends in a row. They delay the next suspend, and no other call."""
     vcpus_refused: int | None = None
-    """A number of vCPUs that was asked for and was not reached."""
+    """A number of vCPUs that was asked for and was not reached. It is not asked for again."""
+    resize_backoff: Backoff = field(default_factory=Backoff)
+    """Plugs or unplugs in a row that got no answer. They delay the next one, and no other call."""
     unused_since_s: float | None = None
     """Since when it has had more vCPUs than its partition has pCPUs."""
     suspended_by_us: bool = False
@@ -123,6 +125,13 @@ class TransitionState:
     """When it was found there."""
     overdue_since_s: float | None = None
     """Since when it has claimed pCPUs that are not in its goal."""
+    affinity_before: Affinity | None = None
+    """While the affinity is unknown only because a look failed: what it was before. vscaf has changed nothing since."""
+
+    @property
+    def last_affinity(self) -> Affinity | None:
+        """The affinity if only somebody else has changed it. None: vscaf may have changed it."""
+        return self.affinity if self.affinity is not None else self.affinity_before
 
     @property
     def lost(self) -> bool:
@@ -226,7 +235,7 @@ def on_done(transition: TransitionState, call: Apply | Resize) -> TransitionStat
     transition = replace(transition, moving=False, moving_to=None, failures=0, retry_at_s=float("-inf"))
     if isinstance(call, Resize):
         # An unplug may never complete. It is asked for only once, until a look shows that it has completed.
-        return replace(transition, affinity=None, vcpus_refused=call.vcpus)
+        return replace(transition, affinity=None, vcpus_refused=call.vcpus, resize_backoff=Backoff())
     return replace(
         transition,
         claim=call.partition,
@@ -315,20 +324,31 @@ def on_read(transition: TransitionState, vcpus: int, affinity: Affinity) -> Tran
         moving_to=None,
         vcpus=vcpus,
         affinity=affinity,
+        affinity_before=None,
         claim=claim,
         latent_claim=latent,
         vcpus_refused=None if came_about else transition.vcpus_refused,
     )
 
 
-def on_failed(transition: TransitionState, call: Action, now_s: float) -> TransitionState:
+def on_failed(
+    transition: TransitionState, call: Action, now_s: float, *, begun: bool = True, answered: bool = True
+) -> TransitionState:
     """The state after *call* failed. Its effect is unknown: the change may be done, done in part, or not done.
 
     The claim stays as wide as it was made when the call began. The next call waits, longer after each failure.
+
+    begun: False: it is known that nothing was changed. answered: False: the failure says nothing about what was asked
+    for, so a number of vCPUs may be asked for again.
     """
     if isinstance(call, Suspend):  # it does not affect the pins, so the domain can rest, and can have its turn
-        suspend_backoff = transition.suspend_backoff.failed(now_s)
-        return replace(transition, moving=False, moving_to=None, suspend_backoff=suspend_backoff)
+        return replace(
+            transition,
+            moving=False,
+            moving_to=None,
+            suspend_backoff=transition.suspend_backoff.failed(now_s),
+            suspended_by_us=transition.suspended_by_us if begun else call.again,
+        )
     if isinstance(call, Resume):  # it does not affect its pins either
         return replace(
             transition,
@@ -337,12 +357,19 @@ def on_failed(transition: TransitionState, call: Action, now_s: float) -> Transi
             failures=transition.failures + 1,
             retry_at_s=now_s + wait_s(transition.failures),
         )
-    refused = call.vcpus if isinstance(call, Resize) else transition.vcpus_refused
+    refused = transition.vcpus_refused
+    if isinstance(call, Resize) and answered:
+        refused = call.vcpus
+    elif isinstance(call, Resize):
+        transition = replace(transition, resize_backoff=transition.resize_backoff.failed(now_s))
+        if not begun:
+            return replace(transition, moving=False, moving_to=None)
     return replace(
         transition,
         moving=False,
         moving_to=None,
         affinity=None,
+        affinity_before=transition.last_affinity if isinstance(call, Look) else None,
         failures=transition.failures + 1,
         retry_at_s=now_s if isinstance(call, Resize) else now_s + wait_s(transition.failures),
         vcpus_refused=refused,

@@ -371,8 +371,7 @@ class _Stepper:
         wanted = min(size, transition.vcpus_maximum)
         if transition.vcpus < wanted:
             self.used(name)
-            if wanted != transition.vcpus_refused:
-                self.begin(Resize(name, wanted))
+            self.begin_resize(name, wanted)
             return
         fewest = max(size, transition.treatment.vcpus_found)
         if not transition.treatment.unplug or transition.vcpus <= fewest:
@@ -385,8 +384,18 @@ class _Stepper:
         ) + self.timing.unplug_after_s
         if self.now_s < due_s:
             self.again(due_s)
-        elif fewest != transition.vcpus_refused:
-            self.begin(Resize(name, fewest))
+        else:
+            self.begin_resize(name, fewest)
+
+    def begin_resize(self, name: str, vcpus: int) -> None:
+        """Begins to plug or unplug, unless that was refused, or the wait after no answer has not passed."""
+        transition = self.now[name]
+        if vcpus == transition.vcpus_refused:
+            return
+        if transition.resize_backoff.due(self.now_s):
+            self.begin(Resize(name, vcpus))
+        else:
+            self.again(transition.resize_backoff.retry_at_s)
 
     def announce(self, name: str, cpus: int) -> None:
         """Tells the guest its size if it is new, or if the guest has not confirmed it for resend_s."""

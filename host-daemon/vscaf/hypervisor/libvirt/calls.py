@@ -30,9 +30,16 @@ class Call:
         self.operation = operation
         self.begun_s = time.monotonic()
         self.given_up = False
+        self.acted = False
+        """It may have changed something, or may still do so."""
 
     def proceed(self) -> None:
-        """Raises GivenUp if the call was given up. Must be called right before each step that changes something."""
+        """As check(). Must be called right before each step that changes something."""
+        self.acted = True  # set before the check: who gives the call up, and then reads False, knows that it never acts
+        self.check()
+
+    def check(self) -> None:
+        """Raises GivenUp if the call was given up."""
         if self.given_up:
             raise GivenUp(f"libvirt took too long to {self.operation}: the call was given up; look at libvirtd's log")
 

@@ -90,14 +90,14 @@ class Connections:
         if self._events is None or self._shared:
             events = self.listen()
             if self._shared:
-                call.proceed()
+                call.check()
                 yield events
                 return
         connection = self._take(call)
         try:
             if connection is None:
                 connection, _remote = self._open()
-            call.proceed()
+            call.check()
             yield connection
         finally:
             with self._changed:
@@ -143,7 +143,7 @@ class Connections:
         """An idle connection. None: the caller may open one more."""
         with self._changed:
             while True:
-                call.proceed()
+                call.check()
                 self._idle = [connection for connection in self._idle if connection.isAlive()]
                 hung = sum(other.given_up for other in self._in_use)
                 if len(self._in_use) - hung < CONNECTIONS and hung < HUNG_CONNECTIONS:

@@ -159,7 +159,8 @@ class LibvirtHost:
     async def set_cpu_shares(self, key: DomainKey, shares: int) -> None:
         """Sets the domain's cgroup CPU weight. NotSupported if there is no cgroup CPU controller."""
 
-        def set_shares(domain: Any, _call: Call) -> None:
+        def set_shares(domain: Any, call: Call) -> None:
+            call.proceed()
             domain.setSchedulerParametersFlags({"cpu_shares": shares}, LIVE)
 
         await self._on_domain(key, "set its weight", set_shares, acts=True, invalid=NotSupported)
@@ -362,8 +363,10 @@ class LibvirtHost:
         libvirt reports an invalid operation although the domain runs.
         """
         subject = f"domain {self._names.get(key, key.uuid)}"
+        begun: list[Call] = []
 
         def do(call: Call) -> T:
+            begun.append(call)
             with self._connections.connection(call) as connection:
                 domain = connection.lookupByUUIDString(key.uuid)
                 if domain.ID() != key.run_id:
@@ -384,9 +387,13 @@ class LibvirtHost:
         if line is None:
             line = self._lines[key] = Line(subject, lambda: self._on_tuned(key))
         try:
-            return await line.run(operation, do, max(timeout_s, self._call_timeout_s))
-        except libvirt.libvirtError as error:
-            raise self._connections.translated(error, subject) from error
+            try:
+                return await line.run(operation, do, max(timeout_s, self._call_timeout_s))
+            except libvirt.libvirtError as error:
+                raise self._connections.translated(error, subject) from error
+        except HypervisorError as error:
+            error.not_begun = not any(call.acted for call in begun)
+            raise
 
     def _register(self, connection: Any) -> None:
         complete = register_domain_events(connection, self._domain_changed, self._domain_tuned)

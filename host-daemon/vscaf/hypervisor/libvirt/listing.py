@@ -70,7 +70,7 @@ def list_domains(
         raise HypervisorError(f"libvirt's listing lacks {len(left_out)} active domains: their state is unknown")
     result = []
     for domain, fields in rows:
-        call.proceed()
+        call.check()
         began_ns = started_ns(domain.name())
         if domain.ID() >= 0 and (row := _row(domain, fields, began_ns, one_by_one=not ask_qemu)) is not None:
             result.append(row)
