@@ -75,6 +75,12 @@ def test_a_suspend_that_was_not_begun_is_not_vscafs():
     assert again.suspended_by_us, "an earlier one may have taken effect"
 
 
+def test_who_rests_and_is_resumed_claims_nothing_that_a_failed_grow_had_claimed():
+    rests = replace(resting("a"), claim=cpus(2), suspended_by_us=True)
+    steps = ask([rests], {"a": goal()})
+    assert steps.calls == (Resume("a"),) and steps.transitions["a"].claim == cpus()
+
+
 def test_failed_suspends_delay_nothing_but_the_next_suspend():
     begun = ask([on(0, 1)], {"a": STOP})
     steps = ask([on_failed(begun.transitions["a"], Suspend("a", again=False), 10.0)], {"a": STOP})

@@ -271,11 +271,12 @@ class _Stepper:
         wanted = self.affinity(transition, pins, treatment.emulator_area or treatment.rest_area, treatment.rest_shares)
         if not transition.resting or transition.affinity != wanted:
             self.begin(Apply(name, frozenset(), wanted))
-        elif transition.suspended_by_us and not self.goals[name].suspended:
-            self.begin(Resume(name))
-        elif transition.claim and not transition.moving:
+            return
+        if transition.claim and not transition.moving:
             # All its vCPUs are known to be at rest. So the pCPUs that a failed grow had claimed are free again.
             self.now[name] = replace(transition, claim=frozenset())
+        if transition.suspended_by_us and not self.goals[name].suspended:
+            self.begin(Resume(name))
 
     def shrink(self, name: str, keep: frozenset[int]) -> None:
         """Makes it leave pCPUs: first the guest is told, and at the deadline the domain is contained."""
