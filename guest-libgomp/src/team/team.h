@@ -79,8 +79,16 @@ static inline void team_starts(unsigned team)
         atomic_store_explicit(&team_in_flight, team, memory_order_relaxed);
 }
 
+/* How a program asks for a number of threads. */
+enum team_question {
+    TEAM_MAX_THREADS, /* omp_get_max_threads */
+    TEAM_PROCESSORS,  /* omp_get_num_procs */
+    TEAM_QUESTIONS
+};
+
 /* The number that a program is told when it asks for a number of threads and the runtime would answer `real`. It is the
- * page's team_limit, unless the user's settings are smaller or the program has set the number itself. Recorded. */
-int team_reported_threads(const struct runtime *runtime, int real);
+ * page's team_limit, unless the user's settings are smaller or the program has set the number itself. Recorded. Until
+ * the program has a page it is `real`. */
+int team_reported_threads(const struct runtime *runtime, enum team_question question, int real);
 
 #endif

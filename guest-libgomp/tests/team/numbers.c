@@ -1,0 +1,105 @@
+/* Work that a program divides by a number that it was told is all done, once each, by a team of that number. Each mode
+ * tells the number in another way. Without an agent all numbers are the runtime's own. */
+#include <omp.h>
+#include <string.h>
+
+#include "../support/agent.h"
+#include "../support/check.h"
+#include "../support/regions.h"
+
+#define MOST 64
+
+/* True: each of `told` slots was done once, and none after them. A slot's number is the thread's. */
+static bool done_once(const int *slots, int told)
+{
+    for (int i = 0; i < MOST; i++)
+        if (slots[i] != (i < told))
+            return false;
+    return true;
+}
+
+static bool __attribute__((noinline)) divided(int told)
+{
+    int slots[MOST] = {0};
+#pragma omp parallel
+    slots[omp_get_thread_num() % MOST]++;
+    return done_once(slots, told);
+}
+
+/* What an inner section is told. */
+static int __attribute__((noinline)) told_inside(void)
+{
+    int told = 0;
+#pragma omp parallel num_threads(2)
+#pragma omp master
+    told = omp_get_max_threads();
+    return told;
+}
+
+static void user_is_smaller(void)
+{
+    struct agent agent;
+    agent_run(&agent, 6, 6);
+    CHECK(omp_get_num_procs() >= 1);
+    int told = omp_get_max_threads();
+    CHECK(told == 1, "%d", told);
+    CHECK(divided(told), "the user's number is smaller than that of the processors");
+}
+
+static void alone(void)
+{
+    struct agent agent;
+    agent_prepare(&agent, 0, 0);
+    int user = atoi(getenv("OMP_NUM_THREADS")), processors = omp_get_num_procs();
+    CHECK(plain() == user, "%d", plain());
+    CHECK(omp_get_max_threads() == user, "%d", omp_get_max_threads());
+    CHECK(plain() == user && divided(user));
+    CHECK(omp_get_num_procs() == processors);
+}
+
+/* The agent comes later. The program still counts with what the runtime told it. */
+static void late(void)
+{
+    struct agent agent;
+    agent_prepare(&agent, 3, 8);
+    int processors = omp_get_num_procs(), told = omp_get_max_threads();
+    CHECK(told == atoi(getenv("OMP_NUM_THREADS")) && divided(told));
+    agent_start(&agent, AGENT_JOINS);
+    WAIT_UNTIL(agent.state->joins == 1, plain());
+    CHECK(plain() == 3 && divided(told));
+    CHECK(omp_get_max_threads() == told && omp_get_num_procs() == processors);
+    agent.pages[0]->team_size = 32;
+    CHECK(plain() == told && divided(told));
+}
+
+/* OMP_NUM_THREADS=4,2: also if the second number is asked for first, it is no bound for the first level. */
+static void list(bool with_agent)
+{
+    struct agent agent;
+    agent_prepare(&agent, 4, 8);
+    if (with_agent)
+        agent_start(&agent, AGENT_JOINS);
+    CHECK(told_inside() == 2, "%d", told_inside());
+    CHECK(plain() == 4, "%d", plain());
+    int told = omp_get_max_threads();
+    CHECK(told == 4 && divided(told), "%d", told);
+    CHECK(told_inside() == 2, "%d", told_inside());
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (!strcmp(mode, "user-is-smaller"))
+        user_is_smaller();
+    else if (!strcmp(mode, "alone"))
+        alone();
+    else if (!strcmp(mode, "late"))
+        late();
+    else if (!strcmp(mode, "list"))
+        list(true);
+    else if (!strcmp(mode, "list-alone"))
+        list(false);
+    else
+        CHECK(false, "unknown mode '%s'", mode);
+    return 0;
+}
