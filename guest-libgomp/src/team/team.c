@@ -116,6 +116,8 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
             rules |= SITE_WRITES_DATA;
         if (findings.takes_number_alone)
             rules |= SITE_NUMBERED;
+        if (findings.tells_number)
+            rules |= SITE_TELLS;
         if (findings.unsure && view.tls_bytes)
             rules |= SITE_UNREAD | SITE_READS_DATA | SITE_WRITES_DATA;
     }
@@ -242,6 +244,18 @@ static inline unsigned max_team_size(const struct runtime *runtime, const struct
     return smaller(limit, user_bound());
 }
 
+/* The number that a section's team must have, because of its code; 0: its code demands none. If the program was not
+ * told a number yet, the section tells it one: the largest that its teams may have. */
+static unsigned number_demanded(const struct runtime *runtime, const struct vscaf_page *page, uint32_t rules)
+{
+    unsigned told = told_number();
+    if (told || !(rules & SITE_TELLS))
+        return rules & (SITE_NUMBERED | SITE_TELLS) ? told : 0;
+    told = smaller(max_team_size(runtime, page), at_least_one(runtime->get_thread_limit()));
+    program_threads_reported(told);
+    return ever_joined() ? told : 0;
+}
+
 /* Tells the agent what it cannot know: CPUs above this number would be of no use to the program. */
 static void report_bound(const struct runtime *runtime, bool overridden, enum vscaf_malleable malleable)
 {
@@ -263,8 +277,11 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
     bool reads = (rules & SITE_READS_DATA) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
     struct team team = {.argument = requested, .size = requested};
     if (!requested && malleable != VSCAF_MALLEABLE_RIGID) {
-        if ((rules & SITE_NUMBERED) && told && !overridden) {
-            program_note(VSCAF_PROGRAM_NUMBERED);
+        unsigned demanded = overridden ? 0 : number_demanded(runtime, page, rules);
+        if (demanded) {
+            told = demanded;
+            if (rules & SITE_NUMBERED)
+                program_note(VSCAF_PROGRAM_NUMBERED);
             team.argument = team.size = told;
         } else if (valid_team_size(size)) {
             size = smaller(size, max_team_size(runtime, page));
@@ -327,13 +344,13 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (__builtin_expect(!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && last->runtime == runtime
+    if (__builtin_expect(!requested && !(rules & SITE_OWN_TEAM) && last->runtime == runtime
                              && last->size == size && last->limit == limit && last->generation == generation, 1))
         return last->team;
     struct team team = team_of_section(runtime, site, page, requested);
     /* A program may change its number of threads, or make it dynamic, by calls that the shim does not see. So an answer
      * that came from the runtime is not kept. */
-    if (!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && team.decided && !team.own_dynamic) {
+    if (!requested && !(rules & SITE_OWN_TEAM) && team.decided && !team.own_dynamic) {
         last->runtime = runtime;
         last->size = size;
         last->limit = limit;

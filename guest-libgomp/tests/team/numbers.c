@@ -36,6 +36,87 @@ static int __attribute__((noinline)) told_inside(void)
     return told;
 }
 
+/* The number that the program counts its threads to be. A later section divides by it. */
+static int counted;
+
+static void __attribute__((noinline)) count(void)
+{
+#pragma omp parallel
+#pragma omp single
+    counted = omp_get_num_threads();
+}
+
+/* Like count, but the thread that counts also has work of its own, and the count comes after that. */
+static void __attribute__((noinline)) count_at_end(int *work)
+{
+#pragma omp parallel
+    {
+        int number = omp_get_thread_num();
+        work[number % MOST] = omp_get_num_threads() - number;
+#pragma omp barrier
+        if (number == 0)
+            counted = omp_get_num_threads();
+    }
+}
+
+/* The number is told within the section that divides by it. */
+static bool __attribute__((noinline)) divided_inside(void)
+{
+    int slots[MOST] = {0}, told = 0;
+#pragma omp parallel
+    {
+#pragma omp single
+        told = omp_get_max_threads();
+        slots[omp_get_thread_num() % MOST]++;
+    }
+    return done_once(slots, told);
+}
+
+static void at_each_size(struct vscaf_page *page, int told)
+{
+    for (uint32_t size = 1; size <= 8; size++) {
+        page->team_size = size;
+        CHECK(divided(told), "told %d, the page has %u", told, size);
+        count();
+        CHECK(counted == told, "told %d first and then %d", told, counted);
+    }
+}
+
+/* A program that asks omp_get_num_threads and keeps the answer is told a number too. */
+static void counts(bool at_end)
+{
+    struct agent agent;
+    agent_run(&agent, 2, 6);
+    int work[MOST] = {0};
+    if (at_end)
+        count_at_end(work);
+    else
+        count();
+    CHECK(omp_get_max_threads() == counted, "%d", counted);
+    at_each_size(agent.pages[0], counted);
+}
+
+static void counts_before_agent(void)
+{
+    struct agent agent;
+    agent_prepare(&agent, 2, 8);
+    count();
+    int told = counted;
+    CHECK(told == atoi(getenv("OMP_NUM_THREADS")) && divided(told));
+    agent_start(&agent, AGENT_JOINS);
+    WAIT_UNTIL(agent.state->joins == 1, plain());
+    CHECK(plain() == 2, "sections without demands have the page's size");
+    at_each_size(agent.pages[0], told);
+}
+
+static void asks_inside(void)
+{
+    struct agent agent;
+    agent_run(&agent, 2, 6);
+    CHECK(divided_inside());
+    at_each_size(agent.pages[0], omp_get_max_threads());
+}
+
 static void user_is_smaller(void)
 {
     struct agent agent;
@@ -95,6 +176,14 @@ int main(int argc, char **argv)
         alone();
     else if (!strcmp(mode, "late"))
         late();
+    else if (!strcmp(mode, "counts"))
+        counts(false);
+    else if (!strcmp(mode, "counts-at-end"))
+        counts(true);
+    else if (!strcmp(mode, "counts-before-agent"))
+        counts_before_agent();
+    else if (!strcmp(mode, "asks-inside"))
+        asks_inside();
     else if (!strcmp(mode, "list"))
         list(true);
     else if (!strcmp(mode, "list-alone"))

@@ -35,6 +35,7 @@ struct inspection {
     uint32_t steps;
     bool thread_number;
     bool team_size;
+    bool asked; /* the program is told a number within the section */
     bool master; /* only thread 0 comes here, and each team has that thread */
     bool recording; /* false: only values are computed, to learn what loops do */
     uint32_t block;

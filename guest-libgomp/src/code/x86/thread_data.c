@@ -1,6 +1,7 @@
 #include "code/x86/thread_data.h"
 
 #include "code/x86/slots.h"
+#include "code/x86/walk.h"
 
 void data_record_kept_read(struct inspection *in)
 {
@@ -15,7 +16,8 @@ void data_record_untracked(struct inspection *in)
 {
     if (!in->recording || !in->view->tls_bytes)
         return;
-    in->findings.unsure = in->findings.touches_thread_data = true;
+    in->findings.unsure |= !follow_settled(in);
+    in->findings.touches_thread_data = true;
     data_record_kept_read(in);
 }
 

@@ -41,7 +41,7 @@ static void forget_call(struct state *state)
 void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth)
 {
     if (depth >= CODE_DEPTH) {
-        in->findings.unsure = true;
+        in->findings.unsure |= !follow_settled(in);
         for (size_t a = 0; a < ARGUMENTS; a++)
             data_escapes(in, state->registers[argument_registers[a]]);
         forget_call(state);
@@ -76,12 +76,18 @@ static void follow_passed_function(struct inspection *in, const char *name, cons
     struct state fresh = {.reached = true};
     fresh.registers[RSP] = state->registers[RSP];
     /* In an inner region, thread number and size belong to another team. */
-    bool thread_number = in->thread_number, team_size = in->team_size;
+    bool thread_number = in->thread_number, team_size = in->team_size, tells_number = in->findings.tells_number;
     follow_address(in, entry, &fresh, depth + 1);
     if (region) {
         in->thread_number = thread_number;
         in->team_size = team_size;
+        in->findings.tells_number = tells_number;
     }
+}
+
+static bool asks_team_size(const char *name)
+{
+    return !strcmp(name, "omp_get_num_threads") || !strcmp(name, "omp_get_num_threads_");
 }
 
 static void call_named(struct inspection *in, uint32_t at, const char *name, struct state *state, unsigned depth)
@@ -95,8 +101,9 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
     if (in->recording) {
         if (!strcmp(name, "omp_get_thread_num") || !strcmp(name, "omp_get_thread_num_"))
             in->thread_number |= !call_only_tests_master(&in->code, at, depth);
-        if (!strcmp(name, "omp_get_num_threads") || !strcmp(name, "omp_get_num_threads_"))
-            in->team_size = true;
+        in->team_size |= asks_team_size(name);
+        in->asked |= !strcmp(name, "omp_get_max_threads") || !strcmp(name, "omp_get_max_threads_")
+                     || !strcmp(name, "omp_get_num_procs") || !strcmp(name, "omp_get_num_procs_");
         if (!strncmp(name, "__kmpc_threadprivate_cached", 27))
             data_record_untracked(in);
         follow_passed_function(in, name, state, depth);
@@ -121,12 +128,14 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
             }
     }
     forget_call(state);
+    if (asks_team_size(name))
+        state->registers[RAX] = (struct value){.kind = VALUE_TEAM};
 }
 
 static void call_unknown(struct inspection *in, struct state *state)
 {
     if (in->recording) {
-        in->findings.unsure = true;
+        in->findings.unsure |= !follow_settled(in);
         for (size_t a = 0; a < ARGUMENTS; a++)
             data_escapes(in, state->registers[argument_registers[a]]);
     }
@@ -241,7 +250,7 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
 
     if (i->memory && place.kind == VALUE_STACK && !place.open && i->map == MAP_ONE && !i->vector
         && (i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 0) {
-        struct value counter = slot_load(in, place.offset);
+        struct value counter = value_plain(slot_load(in, place.offset));
         if (counter.kind == VALUE_NUMBER || counter.kind == VALUE_UNKNOWN) {
             counter = value_stepped((struct value){.kind = VALUE_UNKNOWN}, i->immediate);
             counter.offset = counter.kind == VALUE_NUMBER ? slot_load(in, place.offset).offset : 0;
@@ -251,6 +260,12 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
         }
     }
     bool plain_move = i->map == MAP_ONE && !i->vector && (i->opcode == 0x89 || i->opcode == 0xc7);
+    bool exchange = i->map == MAP_ONE && !i->vector && i->opcode == 0x87; /* an atomic store */
+    /* A later section may find it there. On the stack and in thread-private memory it is the thread's own. */
+    bool of_thread = place.kind == VALUE_STACK || place.kind == VALUE_THREAD || place.kind == VALUE_OWN;
+    if (in->recording && i->memory && !of_thread && (exchange || (plain_move && i->opcode == 0x89))
+        && state->registers[i->reg].kind == VALUE_TEAM)
+        in->findings.tells_number = true;
     if (i->memory && i->access) {
         bool thread_pointer = i->fs && i->access == ACCESS_READ && place.kind == VALUE_THREAD && !place.open
                               && place.offset == 0;
@@ -274,10 +289,15 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
     forget_registers(state, i->changed);
 }
 
-bool follow_finished(const struct inspection *in)
+bool follow_settled(const struct inspection *in)
 {
     return in->team_size
            && (!in->view->tls_bytes || (in->findings.keeps_thread_data && in->findings.writes_thread_data));
+}
+
+bool follow_finished(const struct inspection *in)
+{
+    return in->findings.tells_number && follow_settled(in);
 }
 
 static void follow_block(struct inspection *in, const struct code_function *function, struct state *states,
