@@ -360,15 +360,28 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
     return team;
 }
 
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned requested, int level,
-                     unsigned width, unsigned sharers)
+unsigned team_nested(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
+                     unsigned requested, int level, unsigned width, unsigned sharers)
 {
-    if (requested || rigid())
+    if (requested)
         return requested;
+    uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
+    bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
+    /* With a list of numbers, the program was told the runtime's own number for this level. */
+    bool listed = user_bound() != UINT_MAX && atomic_load_explicit(&user_listed, memory_order_relaxed);
+    if (rigid())
+        return program_unread() && !listed ? told_number() : 0;
+    if ((rules & (SITE_NUMBERED | SITE_TELLS)) && !overridden && listed)
+        return 0;
+    unsigned demanded = overridden ? 0 : number_demanded(runtime, page, rules);
+    if (demanded)
+        return demanded;
     /* Relaxed: only top-level sections are counted, and this one runs inside one of them. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
-    if (!valid_team_size(size))
-        return 0;
+    if (!valid_team_size(size)) {
+        unsigned told = listed || number_set() ? 0 : told_number();
+        return told < at_least_one(runtime->get_max_threads()) ? told : 0;
+    }
     unsigned allowance = smaller(size, max_team_size(runtime, page)) / sharers;
     unsigned enclosing = 1;
     for (int i = 1; i <= level && enclosing < allowance; i++)

@@ -35,11 +35,11 @@ extern struct team_repeated team_repeated;
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                           unsigned requested);
 
-/* The argument for a section inside others: a share of the enclosing teams' allowance. That allowance is one of
- * `sharers` equal parts of the page's team size. `level`: enclosing sections of the same runtime; `width`: product of
+/* The argument for a section inside others: a share of the enclosing teams' allowance, unless its code needs the number
+ * that the program was told. That allowance is one of `sharers` equal parts of the page's team size. `level`: enclosing sections of the same runtime; `width`: product of
  * the team sizes that this thread has begun, or 0. */
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned requested, int level,
-                     unsigned width, unsigned sharers);
+unsigned team_nested(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
+                     unsigned requested, int level, unsigned width, unsigned sharers);
 
 /* Reads the code of a section that runs for the first time, and stores in its site which team it needs. Cold: tens of
  * us. `stays`: the shim keeps this site. Other sites would be read again at each instance; so they are not read, and

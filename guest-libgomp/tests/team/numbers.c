@@ -72,6 +72,45 @@ static bool __attribute__((noinline)) divided_inside(void)
     return done_once(slots, told);
 }
 
+/* Inner sections divide by the number that they were told. The inner teams do the same work, in slots of their own. */
+static bool __attribute__((noinline)) divided_in_each(int outer)
+{
+    int wrong = 0;
+#pragma omp parallel num_threads(outer) reduction(+ : wrong)
+    {
+        int slots[MOST] = {0}, told = omp_get_max_threads();
+#pragma omp parallel
+        slots[omp_get_thread_num() % MOST]++;
+        wrong += !done_once(slots, told);
+    }
+    return !wrong;
+}
+
+static int __attribute__((noinline)) threads_inside(void)
+{
+    int threads = 0;
+#pragma omp parallel num_threads(1)
+#pragma omp parallel reduction(+ : threads)
+    threads++;
+    return threads;
+}
+
+static bool __attribute__((noinline)) counted_in_each(int outer)
+{
+    int wrong = 0;
+#pragma omp parallel num_threads(outer) reduction(+ : wrong)
+    {
+        int slots[MOST] = {0}, told = 0;
+#pragma omp parallel
+#pragma omp single
+        told = omp_get_num_threads();
+#pragma omp parallel
+        slots[omp_get_thread_num() % MOST]++;
+        wrong += !done_once(slots, told);
+    }
+    return !wrong;
+}
+
 static void at_each_size(struct vscaf_page *page, int told)
 {
     for (uint32_t size = 1; size <= 8; size++) {
@@ -115,6 +154,23 @@ static void asks_inside(void)
     agent_run(&agent, 2, 6);
     CHECK(divided_inside());
     at_each_size(agent.pages[0], omp_get_max_threads());
+}
+
+static void inside(bool counted_first)
+{
+    struct agent agent;
+    agent_run(&agent, 2, 6);
+    for (uint32_t size = 1; size <= 8; size++) {
+        agent.pages[0]->team_size = size;
+        for (int outer = 1; outer <= 3; outer++) {
+            CHECK(!counted_first || counted_in_each(outer), "%d teams, the page has %u", outer, size);
+            CHECK(divided_in_each(outer), "%d teams, the page has %u", outer, size);
+            CHECK(counted_in_each(outer), "%d teams, the page has %u", outer, size);
+        }
+    }
+    agent.pages[0]->team_size = 0;
+    CHECK(divided_in_each(2), "an undecided page");
+    CHECK(threads_inside() == 6, "an undecided page, and told 6: %d", threads_inside());
 }
 
 static void user_is_smaller(void)
@@ -165,6 +221,7 @@ static void list(bool with_agent)
     int told = omp_get_max_threads();
     CHECK(told == 4 && divided(told), "%d", told);
     CHECK(told_inside() == 2, "%d", told_inside());
+    CHECK(divided_in_each(2), "by the number of the second level");
 }
 
 int main(int argc, char **argv)
@@ -184,6 +241,10 @@ int main(int argc, char **argv)
         counts_before_agent();
     else if (!strcmp(mode, "asks-inside"))
         asks_inside();
+    else if (!strcmp(mode, "inside"))
+        inside(false);
+    else if (!strcmp(mode, "inside-counts"))
+        inside(true);
     else if (!strcmp(mode, "list"))
         list(true);
     else if (!strcmp(mode, "list-alone"))
