@@ -8,6 +8,7 @@
 #include "code/code_reader.h"
 #include "join/attachment.h"
 #include "join/program.h"
+#include "team/number_users.h"
 
 /* The user's OMP_NUM_THREADS. UINT_MAX: not set. 0: not read yet. It is read at the first use and not at the start,
  * because a program may set it and then load a runtime. */
@@ -106,8 +107,8 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
     int saved_errno = errno;
     struct code_view view;
     uint32_t rules = SITE_INSPECTED;
-    if (code_view_of(outlined, &view) && (stays || view.tls_bytes)) {
-        struct code_findings findings = {.unsure = true};
+    if (code_view_of(outlined, &view)) {
+        struct code_findings findings = code_not_read(&view);
         if (stays)
             findings = code_inspect(&view, (uintptr_t)outlined);
         if (findings.keeps_thread_data)
@@ -118,6 +119,11 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
             rules |= SITE_NUMBERED;
         if (findings.tells_number)
             rules |= SITE_TELLS;
+        if (!findings.takes_number_alone && !findings.asks_team_size && (findings.unsure || findings.calls_others)) {
+            struct number_users users = number_users_beside(view.base);
+            if (users.others || (findings.unsure && users.own))
+                rules |= SITE_PERHAPS;
+        }
         if (findings.unsure && view.tls_bytes)
             rules |= SITE_UNREAD | SITE_READS_DATA | SITE_WRITES_DATA;
     }
@@ -250,7 +256,7 @@ static unsigned number_demanded(const struct runtime *runtime, const struct vsca
 {
     unsigned told = told_number();
     if (told || !(rules & SITE_TELLS))
-        return rules & (SITE_NUMBERED | SITE_TELLS) ? told : 0;
+        return rules & (SITE_NUMBERED | SITE_TELLS | SITE_PERHAPS) ? told : 0;
     told = smaller(max_team_size(runtime, page), at_least_one(runtime->get_thread_limit()));
     program_threads_reported(told);
     return ever_joined() ? told : 0;
@@ -280,7 +286,7 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
         unsigned demanded = overridden ? 0 : number_demanded(runtime, page, rules);
         if (demanded) {
             told = demanded;
-            if (rules & SITE_NUMBERED)
+            if (rules & (SITE_NUMBERED | SITE_PERHAPS))
                 program_note(VSCAF_PROGRAM_NUMBERED);
             team.argument = team.size = told;
         } else if (valid_team_size(size)) {
@@ -371,7 +377,7 @@ unsigned team_nested(const struct runtime *runtime, const struct call_site *site
     bool listed = user_bound() != UINT_MAX && atomic_load_explicit(&user_listed, memory_order_relaxed);
     if (rigid())
         return program_unread() && !listed ? told_number() : 0;
-    if ((rules & (SITE_NUMBERED | SITE_TELLS)) && !overridden && listed)
+    if ((rules & (SITE_NUMBERED | SITE_TELLS | SITE_PERHAPS)) && !overridden && listed)
         return 0;
     unsigned demanded = overridden ? 0 : number_demanded(runtime, page, rules);
     if (demanded)

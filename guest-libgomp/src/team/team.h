@@ -36,8 +36,8 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
                           unsigned requested);
 
 /* The argument for a section inside others: a share of the enclosing teams' allowance, unless its code needs the number
- * that the program was told. That allowance is one of `sharers` equal parts of the page's team size. `level`: enclosing sections of the same runtime; `width`: product of
- * the team sizes that this thread has begun, or 0. */
+ * that the program was told. That allowance is one of `sharers` equal parts of the page's team size. `level`: enclosing
+ * sections of the same runtime; `width`: product of the team sizes that this thread has begun, or 0. */
 unsigned team_nested(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                      unsigned requested, int level, unsigned width, unsigned sharers);
 

@@ -9,6 +9,13 @@
 
 #define MOST 64
 
+/* Elsewhere each section of this program may use its thread's number alone. */
+#if defined(__x86_64__) && defined(__LP64__)
+#define CODE_IS_READ 1
+#else
+#define CODE_IS_READ 0
+#endif
+
 /* True: each of `told` slots was done once, and none after them. A slot's number is the thread's. */
 static bool done_once(const int *slots, int told)
 {
@@ -23,6 +30,59 @@ static bool __attribute__((noinline)) divided(int told)
     int slots[MOST] = {0};
 #pragma omp parallel
     slots[omp_get_thread_num() % MOST]++;
+    return done_once(slots, told);
+}
+
+/* The same, but the thread's number comes from code that is not read: through a pointer, deep inside, from a library. */
+static int own_number(void)
+{
+    return omp_get_thread_num();
+}
+static int (*volatile anywhere)(void) = own_number;
+
+static bool __attribute__((noinline)) divided_through_pointer(int told)
+{
+    int slots[MOST] = {0};
+#pragma omp parallel
+    slots[anywhere() % MOST]++;
+    return done_once(slots, told);
+}
+
+#define DEEPER(name, inner)                                                                                            \
+    static __attribute__((noinline)) int name(int more)                                                                \
+    {                                                                                                                  \
+        int number = inner(more + 1);                                                                                  \
+        __asm__ volatile("" ::: "memory");                                                                             \
+        return number;                                                                                                 \
+    }
+static __attribute__((noinline)) int deep8(int more)
+{
+    __asm__ volatile("" : : "r"(more));
+    return omp_get_thread_num();
+}
+DEEPER(deep7, deep8)
+DEEPER(deep6, deep7)
+DEEPER(deep5, deep6)
+DEEPER(deep4, deep5)
+DEEPER(deep3, deep4)
+DEEPER(deep2, deep3)
+DEEPER(deep1, deep2)
+
+static bool __attribute__((noinline)) divided_deep_inside(int told)
+{
+    int slots[MOST] = {0};
+#pragma omp parallel
+    slots[deep1(0) % MOST]++;
+    return done_once(slots, told);
+}
+
+int library_number(void);
+
+static bool __attribute__((noinline)) divided_by_library(int told)
+{
+    int slots[MOST] = {0};
+#pragma omp parallel
+    slots[library_number() % MOST]++;
     return done_once(slots, told);
 }
 
@@ -173,6 +233,19 @@ static void inside(bool counted_first)
     CHECK(threads_inside() == 6, "an undecided page, and told 6: %d", threads_inside());
 }
 
+static void unread(void)
+{
+    struct agent agent;
+    agent_run(&agent, 2, 6);
+    int told = omp_get_max_threads();
+    for (uint32_t size = 1; size <= 8; size++) {
+        agent.pages[0]->team_size = size;
+        CHECK(divided(told) && divided_through_pointer(told) && divided_deep_inside(told) && divided_by_library(told),
+              "told %d, the page has %u", told, size);
+        CHECK(!CODE_IS_READ || plain() == (int)(size < 6 ? size : 6), "what is read and demands nothing: %d", plain());
+    }
+}
+
 static void user_is_smaller(void)
 {
     struct agent agent;
@@ -203,7 +276,7 @@ static void late(void)
     CHECK(told == atoi(getenv("OMP_NUM_THREADS")) && divided(told));
     agent_start(&agent, AGENT_JOINS);
     WAIT_UNTIL(agent.state->joins == 1, plain());
-    CHECK(plain() == 3 && divided(told));
+    CHECK(plain() == (CODE_IS_READ ? 3 : told) && divided(told));
     CHECK(omp_get_max_threads() == told && omp_get_num_procs() == processors);
     agent.pages[0]->team_size = 32;
     CHECK(plain() == told && divided(told));
@@ -241,6 +314,8 @@ int main(int argc, char **argv)
         counts_before_agent();
     else if (!strcmp(mode, "asks-inside"))
         asks_inside();
+    else if (!strcmp(mode, "unread"))
+        unread();
     else if (!strcmp(mode, "inside"))
         inside(false);
     else if (!strcmp(mode, "inside-counts"))

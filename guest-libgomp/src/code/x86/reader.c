@@ -31,6 +31,7 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
         if (in->findings.touches_thread_data)
             data_record_kept_read(in);
     }
+    in->findings.asks_team_size = in->team_size;
     in->findings.takes_number_alone = in->thread_number && !in->team_size;
     /* It may divide its work by a number that it is told while it runs. */
     in->findings.tells_number |= in->asked && !in->team_size && (in->thread_number || in->findings.unsure);

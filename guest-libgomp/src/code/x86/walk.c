@@ -108,6 +108,7 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
             data_record_untracked(in);
         follow_passed_function(in, name, state, depth);
         const char *effects = known_effects(name);
+        in->findings.calls_others |= !effects && strncmp(name, "__kmpc_", 7) && !known_never_returns(name);
         size_t count = effects ? strlen(effects) : ARGUMENTS;
         /* The function reads its arguments before it writes any. */
         for (int writes = 0; writes < 2; writes++)
