@@ -45,6 +45,7 @@ struct code_findings {
     bool writes_thread_data;
     bool keeps_thread_data;  /* reads what an earlier section may have left there; also true if that is not known */
     bool takes_number_alone; /* asks for the thread's number, but not for the team's size */
+    bool thread_data_beside; /* refers to thread-local storage of another object */
     bool asks_team_size;     /* asks for the team's size */
     bool calls_others;       /* calls functions of other objects of which nothing is known */
     bool tells_number;       /* leaves the team's size for later sections, or asks for a number that it divides by */

@@ -124,7 +124,7 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
             if (users.others || (findings.unsure && users.own))
                 rules |= SITE_PERHAPS;
         }
-        if (findings.unsure && view.tls_bytes)
+        if ((findings.unsure && view.tls_bytes) || findings.thread_data_beside)
             rules |= SITE_UNREAD | SITE_READS_DATA | SITE_WRITES_DATA;
     }
     uint32_t before = 0;

@@ -97,7 +97,8 @@ int main(int argc, char **argv)
                 printf(", at %#lx", (unsigned long)(found.keeps_at - view.base));
             putchar('\n');
             shown++;
-            bad += found.keeps_thread_data || found.takes_number_alone || found.tells_number;
+            bad += found.keeps_thread_data || found.takes_number_alone || found.tells_number
+                   || found.thread_data_beside;
         }
     }
     if (!shown)

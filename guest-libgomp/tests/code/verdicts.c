@@ -51,8 +51,8 @@ static void look(uintptr_t function)
     longest_us = best_us > longest_us ? best_us : longest_us;
     unsigned verdict = (found.keeps_thread_data ? KEEPS : 0) | (found.writes_thread_data ? WRITES : 0)
                        | (found.touches_thread_data ? TOUCHES : 0) | (found.takes_number_alone ? ALONE : 0)
-                       | (found.tells_number ? TELLS : 0);
-    unsigned matters = KEEPS | WRITES | ALONE | TELLS;
+                       | (found.tells_number ? TELLS : 0) | (found.thread_data_beside ? BESIDE : 0);
+    unsigned matters = KEEPS | WRITES | ALONE | TELLS | BESIDE;
     /* team.c treats an unsure section as one that keeps and writes. Sections of unknown code must be unsure. */
     bool right = verdict == expected && !found.unsure;
     if (expected & UNSURE)

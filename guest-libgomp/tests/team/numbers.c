@@ -33,7 +33,7 @@ static bool __attribute__((noinline)) divided(int told)
     return done_once(slots, told);
 }
 
-/* The same, but the thread's number comes from code that is not read: through a pointer, deep inside, from a library. */
+/* The same, but the thread's number comes from code that is not read: through a pointer, deep inside, in a library. */
 static int own_number(void)
 {
     return omp_get_thread_num();

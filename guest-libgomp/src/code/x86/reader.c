@@ -1,5 +1,6 @@
 #include "code/code_reader.h"
 
+#include <elf.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -18,6 +19,7 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
     in->written.count = in->slot_count = in->states_used = in->followed_count = 0;
     in->steps = 0;
     in->thread_number = in->team_size = in->asked = in->master = false;
+    in->initial_exec = object_has_relocation(view, R_X86_64_TPOFF64);
     in->recording = true;
     in->at = outlined_function;
     code_start(&in->code, view);

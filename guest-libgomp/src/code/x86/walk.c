@@ -21,12 +21,14 @@ static const uint8_t argument_registers[ARGUMENTS] = {RDI, RSI, RDX, RCX, R8, R9
 static void follow_function(struct inspection *in, struct code_function *function, struct state *state, unsigned depth);
 
 /* The thread data that the words of __tls_get_addr's argument refer to. */
-static struct value thread_address(const struct inspection *in, struct value argument)
+static struct value thread_address(struct inspection *in, struct value argument)
 {
     uintptr_t words[2], address = value_address(in, argument);
     if (address && object_read(in->view, address, words, sizeof words)) {
         struct object_reference reference = object_reference_at(in->view, address);
         bool own = reference.type ? reference.defined_here : words[0] == in->view->tls_module;
+        if (reference.type && !own)
+            data_record_beside(in, &reference);
         if (own && words[1] < in->view->tls_bytes)
             return (struct value){.kind = VALUE_OWN, .offset = (int32_t)words[1]};
     }
@@ -180,6 +182,8 @@ static void follow_call(struct inspection *in, uint32_t at, struct state *state,
             else if (descriptor && in->view->tls_bytes && object_has_relocation(in->view, R_X86_64_TLSDESC))
                 data_record_untracked(in);
             if (reference.type == R_X86_64_TLSDESC) {
+                if (!reference.defined_here)
+                    data_record_beside(in, &reference);
                 state->registers[RAX] = reference.defined_here ? (struct value){.kind = VALUE_OFFSET,
                                                                                 .offset = (int32_t)reference.value}
                                                                : (struct value){.kind = VALUE_UNKNOWN};
@@ -245,6 +249,11 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
         follow_call(in, at, state, depth);
         return;
     }
+    if (in->initial_exec && in->recording && i->bytes == 8 && value_load(in, place, i).kind == VALUE_LOADED) {
+        struct object_reference reference = object_reference_at(in->view, value_address(in, place));
+        if (reference.type == R_X86_64_TPOFF64 && !reference.defined_here)
+            data_record_beside(in, &reference);
+    }
     if (i->flow != FLOW_NEXT || string_operation(in, i, state))
         return;
     data_record_comparison(in, state, i);
@@ -298,7 +307,7 @@ bool follow_settled(const struct inspection *in)
 
 bool follow_finished(const struct inspection *in)
 {
-    return in->findings.tells_number && follow_settled(in);
+    return in->findings.tells_number && in->findings.thread_data_beside && follow_settled(in);
 }
 
 static void follow_block(struct inspection *in, const struct code_function *function, struct state *states,
