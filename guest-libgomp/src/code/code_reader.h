@@ -2,7 +2,8 @@
  *
  * Two things make a program wrong when its team changes from one section to the next. One is data that a thread left in
  * thread-private memory for a later section. The other is work that is divided by a number of threads that the program
- * asked for earlier. Neither can be seen from outside, but both can be seen in the code. README.md has the rules. */
+ * asked for earlier, perhaps in a section. Neither can be seen from outside, but both in the code. README.md has the
+ * rules. */
 #ifndef VSCAF_GOMP_CODE_READER_H
 #define VSCAF_GOMP_CODE_READER_H
 
@@ -44,6 +45,10 @@ struct code_findings {
     bool writes_thread_data;
     bool keeps_thread_data;  /* reads what an earlier section may have left there; also true if that is not known */
     bool takes_number_alone; /* asks for the thread's number, but not for the team's size */
+    bool thread_data_beside; /* refers to thread-local storage of another object */
+    bool asks_team_size;     /* asks for the team's size */
+    bool calls_others;       /* calls functions of other objects of which nothing is known */
+    bool tells_number;       /* leaves the team's size for later sections, or asks for a number that it divides by */
     bool unsure;             /* some of the code could not be read */
     uintptr_t keeps_at;      /* for people: the first instruction that made keeps_thread_data true; 0: none */
     uint32_t instructions;   /* number of decoded instructions */
@@ -61,7 +66,7 @@ struct code_findings code_inspect(const struct code_view *view, uintptr_t outlin
 /* The result for a section that is not read. */
 static inline struct code_findings code_not_read(const struct code_view *view)
 {
-    return (struct code_findings){.unsure = true, .keeps_thread_data = view->tls_bytes > 0};
+    return (struct code_findings){.unsure = true, .calls_others = true, .keeps_thread_data = view->tls_bytes > 0};
 }
 
 #endif

@@ -171,7 +171,7 @@ static int report_max_threads(const void *caller)
     struct call_site_spare spare;
     const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
     join_maintain_if_due(clock_ticks());
-    return team_reported_threads(runtime, runtime->get_max_threads());
+    return team_reported_threads(runtime, TEAM_MAX_THREADS, runtime->get_max_threads());
 }
 
 static int report_num_procs(const void *caller)
@@ -179,7 +179,7 @@ static int report_num_procs(const void *caller)
     struct call_site_spare spare;
     const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
     join_maintain_if_due(clock_ticks());
-    return team_reported_threads(runtime, runtime->get_num_procs());
+    return team_reported_threads(runtime, TEAM_PROCESSORS, runtime->get_num_procs());
 }
 
 static void set_num_threads(const void *caller, int threads)

@@ -162,8 +162,8 @@ static void begin_nested(struct section *section, unsigned requested, int level)
     /* Enclosing sections that this runtime does not know belong to another runtime. */
     bool others = level >= 0 && section_thread.depth > (uint32_t)level + 1;
     unsigned sharers = atomic_load_explicit(&section_multiple_masters, memory_order_relaxed) ? masters_count() : 1;
-    section->team.argument =
-        team_nested(section->runtime, page, requested, level, others ? section_thread.width : 0, sharers);
+    section->team.argument = team_nested(section->runtime, section->site, page, requested, level,
+                                         others ? section_thread.width : 0, sharers);
     if (section_thread.width && section->team.argument)
         section_thread.width *= section->team.argument;
     const struct meter *meter = atomic_load_explicit(&meter_current, memory_order_relaxed);
@@ -274,13 +274,13 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     uint32_t depth = section_thread.depth++;
     if (__builtin_expect(!runtime->manageable, 0))
         return;
+    /* Relaxed: a thread that does not see another's result reads the code itself. */
+    if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
+        team_inspect(site, address, site != &section->spare.site);
     if (depth) {
         begin_nested(section, requested, runtime->get_level());
         return;
     }
-    /* Relaxed: a thread that does not see another's result reads the code itself. */
-    if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
-        team_inspect(site, address, site != &section->spare.site);
     bool learn = false;
     if (__builtin_expect(atomic_load_explicit(&section_owner, memory_order_relaxed) != &section_thread
                              || atomic_load_explicit(&section_multiple_masters, memory_order_relaxed), 0)) {

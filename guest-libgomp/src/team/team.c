@@ -8,10 +8,13 @@
 #include "code/code_reader.h"
 #include "join/attachment.h"
 #include "join/program.h"
+#include "team/number_users.h"
 
 /* The user's OMP_NUM_THREADS. UINT_MAX: not set. 0: not read yet. It is read at the first use and not at the start,
  * because a program may set it and then load a runtime. */
 static _Atomic unsigned user_threads;
+/* It is a list, which gives the sections inside others their own numbers. Read user_bound() first. */
+static _Atomic bool user_listed;
 
 static __attribute__((noinline)) unsigned read_user_threads(void)
 {
@@ -26,18 +29,21 @@ static __attribute__((noinline)) unsigned read_user_threads(void)
         while (isspace((unsigned char)*end))
             end++;
         /* A list gives a number for each level. The runtime ignores anything else with a warning. */
-        if (end != text && value > 0 && value < INT_MAX && (*end == '\0' || *end == ','))
+        if (end != text && value > 0 && value < INT_MAX && (*end == '\0' || *end == ',')) {
             threads = (unsigned)value;
+            atomic_store_explicit(&user_listed, *end == ',', memory_order_relaxed);
+        }
     }
-    atomic_store_explicit(&user_threads, threads, memory_order_relaxed);
+    /* Release: who sees the number also sees whether it is a list. */
+    atomic_store_explicit(&user_threads, threads, memory_order_release);
     errno = saved_errno;
     return threads;
 }
 
 static inline unsigned user_bound(void)
 {
-    /* Relaxed: a second reading gives the same value. */
-    unsigned threads = atomic_load_explicit(&user_threads, memory_order_relaxed);
+    /* A second reading gives the same value. Acquire: for user_listed. */
+    unsigned threads = atomic_load_explicit(&user_threads, memory_order_acquire);
     return threads ? threads : read_user_threads();
 }
 
@@ -101,8 +107,8 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
     int saved_errno = errno;
     struct code_view view;
     uint32_t rules = SITE_INSPECTED;
-    if (code_view_of(outlined, &view) && (stays || view.tls_bytes)) {
-        struct code_findings findings = {.unsure = true};
+    if (code_view_of(outlined, &view)) {
+        struct code_findings findings = code_not_read(&view);
         if (stays)
             findings = code_inspect(&view, (uintptr_t)outlined);
         if (findings.keeps_thread_data)
@@ -111,7 +117,14 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
             rules |= SITE_WRITES_DATA;
         if (findings.takes_number_alone)
             rules |= SITE_NUMBERED;
-        if (findings.unsure && view.tls_bytes)
+        if (findings.tells_number)
+            rules |= SITE_TELLS;
+        if (!findings.takes_number_alone && !findings.asks_team_size && (findings.unsure || findings.calls_others)) {
+            struct number_users users = number_users_beside(view.base);
+            if (users.others || (findings.unsure && users.own))
+                rules |= SITE_PERHAPS;
+        }
+        if ((findings.unsure && view.tls_bytes) || findings.thread_data_beside)
             rules |= SITE_UNREAD | SITE_READS_DATA | SITE_WRITES_DATA;
     }
     uint32_t before = 0;
@@ -200,19 +213,53 @@ static unsigned threads_with_data(bool own)
     return least;
 }
 
+/* True once the program has had a page. Before, it runs as without vscaf, whatever it was told. */
+static bool ever_joined(void)
+{
+    static _Atomic bool joined;
+    if (atomic_load_explicit(&joined, memory_order_relaxed))
+        return true;
+    /* Acquire: pairs with the release in a join. */
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
+    if (!atomic_load_explicit(&current->joined, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&joined, true, memory_order_relaxed);
+    return true;
+}
+
+/* The number of threads that the program counts with, because it was told it; 0: none. Without vscaf its teams would
+ * have the user's number, even if it was told a larger number of processors. */
+static unsigned told_number(void)
+{
+    uint32_t reported = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    return reported && ever_joined() ? smaller(reported, user_bound()) : 0;
+}
+
 /* The largest size that a team may have. */
 static inline unsigned max_team_size(const struct runtime *runtime, const struct vscaf_page *page)
 {
     /* Relaxed, both: any earlier value is safe too, and the number told only grows. */
     if (number_set() && !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE))
         return at_least_one(runtime->get_max_threads());
-    uint32_t reported = atomic_load_explicit(&program_limit, memory_order_relaxed);
-    if (reported)
-        return smaller(reported, user_bound());
+    unsigned told = told_number();
+    if (told)
+        return told;
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
     if (!valid_team_size(limit))
         limit = at_least_one(runtime->get_max_threads());
     return smaller(limit, user_bound());
+}
+
+/* The number that a section's team must have, because of its code; 0: its code demands none. If the program was not
+ * told a number yet, the section tells it one: the largest that its teams may have. */
+static unsigned number_demanded(const struct runtime *runtime, const struct vscaf_page *page, uint32_t rules)
+{
+    unsigned told = told_number();
+    if (told || !(rules & SITE_TELLS))
+        return rules & (SITE_NUMBERED | SITE_TELLS | SITE_PERHAPS) ? told : 0;
+    told = smaller(max_team_size(runtime, page), at_least_one(runtime->get_thread_limit()));
+    program_threads_reported(told);
+    return ever_joined() ? told : 0;
 }
 
 /* Tells the agent what it cannot know: CPUs above this number would be of no use to the program. */
@@ -230,15 +277,18 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
     /* Relaxed: it comes after the store of `started` in program order, which is all that page.h requires. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    uint32_t reported = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    unsigned told = told_number();
     enum vscaf_malleable malleable = program_malleable();
     bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
     bool reads = (rules & SITE_READS_DATA) && !(overridden && malleable == VSCAF_MALLEABLE_FULL);
     struct team team = {.argument = requested, .size = requested};
     if (!requested && malleable != VSCAF_MALLEABLE_RIGID) {
-        if ((rules & SITE_NUMBERED) && reported && !overridden) {
-            program_note(VSCAF_PROGRAM_NUMBERED);
-            team.argument = team.size = reported;
+        unsigned demanded = overridden ? 0 : number_demanded(runtime, page, rules);
+        if (demanded) {
+            told = demanded;
+            if (rules & (SITE_NUMBERED | SITE_PERHAPS))
+                program_note(VSCAF_PROGRAM_NUMBERED);
+            team.argument = team.size = told;
         } else if (valid_team_size(size)) {
             size = smaller(size, max_team_size(runtime, page));
             if (reads) {
@@ -256,21 +306,21 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
             }
             team.argument = team.size = size;
             team.decided = true;
-        } else if (reported && !number_set() && reported < at_least_one(runtime->get_max_threads())) {
+        } else if (told && !number_set() && told < at_least_one(runtime->get_max_threads())) {
             /* The page decides nothing. But the program was told less than the runtime would take, so that is its
              * bound. */
-            team.argument = team.size = reported;
+            team.argument = team.size = told;
         }
-    } else if (!requested && reported && program_unread()) {
+    } else if (!requested && told && program_unread()) {
         /* The program's own number is the one that it was told. */
-        team.argument = team.size = smaller(reported, user_bound());
+        team.argument = team.size = told;
     }
     if (!requested)
         report_bound(runtime, overridden, malleable);
     if (!team.size)
         team.size = at_least_one(runtime->get_max_threads());
     /* Work that is divided by the number told comes first: there the team must have that number. */
-    if (reads && !team.decided && !((rules & SITE_NUMBERED) && reported && team.size == reported)) {
+    if (reads && !team.decided && !((rules & SITE_NUMBERED) && told && team.size == told)) {
         unsigned most = threads_with_data(true);
         if (most < team.size) {
             team.argument = team.size = most;
@@ -300,13 +350,13 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     uint32_t limit = atomic_load_explicit(&page->team_limit, memory_order_relaxed);
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (__builtin_expect(!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && last->runtime == runtime
+    if (__builtin_expect(!requested && !(rules & SITE_OWN_TEAM) && last->runtime == runtime
                              && last->size == size && last->limit == limit && last->generation == generation, 1))
         return last->team;
     struct team team = team_of_section(runtime, site, page, requested);
     /* A program may change its number of threads, or make it dynamic, by calls that the shim does not see. So an answer
      * that came from the runtime is not kept. */
-    if (!requested && !(rules & (SITE_NUMBERED | SITE_READS_DATA)) && team.decided && !team.own_dynamic) {
+    if (!requested && !(rules & SITE_OWN_TEAM) && team.decided && !team.own_dynamic) {
         last->runtime = runtime;
         last->size = size;
         last->limit = limit;
@@ -316,15 +366,28 @@ struct team team_of_owner(const struct runtime *runtime, const struct call_site 
     return team;
 }
 
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned requested, int level,
-                     unsigned width, unsigned sharers)
+unsigned team_nested(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
+                     unsigned requested, int level, unsigned width, unsigned sharers)
 {
-    if (requested || rigid())
+    if (requested)
         return requested;
+    uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
+    bool overridden = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_OVERRIDE;
+    /* With a list of numbers, the program was told the runtime's own number for this level. */
+    bool listed = user_bound() != UINT_MAX && atomic_load_explicit(&user_listed, memory_order_relaxed);
+    if (rigid())
+        return program_unread() && !listed ? told_number() : 0;
+    if ((rules & (SITE_NUMBERED | SITE_TELLS | SITE_PERHAPS)) && !overridden && listed)
+        return 0;
+    unsigned demanded = overridden ? 0 : number_demanded(runtime, page, rules);
+    if (demanded)
+        return demanded;
     /* Relaxed: only top-level sections are counted, and this one runs inside one of them. */
     uint32_t size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
-    if (!valid_team_size(size))
-        return 0;
+    if (!valid_team_size(size)) {
+        unsigned told = listed || number_set() ? 0 : told_number();
+        return told < at_least_one(runtime->get_max_threads()) ? told : 0;
+    }
     unsigned allowance = smaller(size, max_team_size(runtime, page)) / sharers;
     unsigned enclosing = 1;
     for (int i = 1; i <= level && enclosing < allowance; i++)
@@ -338,14 +401,22 @@ unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *pag
     return share;
 }
 
-int team_reported_threads(const struct runtime *runtime, int real)
+int team_reported_threads(const struct runtime *runtime, enum team_question question, int real)
 {
+    /* What the program was told before it had a page: the runtime's own answers, which may differ. */
+    static _Atomic uint32_t told_alone[TEAM_QUESTIONS];
+    /* The runtime has a number of its own for each level of a list. It is no bound for top-level teams. */
+    if (question == TEAM_MAX_THREADS && user_bound() != UINT_MAX
+        && atomic_load_explicit(&user_listed, memory_order_relaxed) && runtime->get_level() > 0)
+        return real;
+    bool joined = ever_joined();
     /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
     uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
-    uint32_t before = atomic_load_explicit(&program_limit, memory_order_relaxed);
+    uint32_t alone = atomic_load_explicit(&told_alone[question], memory_order_relaxed);
+    uint32_t before = alone ? alone : atomic_load_explicit(&program_limit, memory_order_relaxed);
     int reported = real;
-    if (!number_set() && (!rigid() || (before && program_unread()))) {
+    if (joined && !number_set() && (!rigid() || (before && program_unread()))) {
         /* The same number each time: the program may have sized an array by each answer. */
         if (before)
             limit = before;
@@ -354,7 +425,10 @@ int team_reported_threads(const struct runtime *runtime, int real)
         else if (before && reported > (int)before)
             reported = (int)before;
     }
-    if (reported > 0)
+    if (reported > 0) {
+        if (!joined)
+            atomic_store_explicit(&told_alone[question], (uint32_t)reported, memory_order_relaxed);
         program_threads_reported((uint32_t)reported);
+    }
     return reported;
 }

@@ -35,11 +35,11 @@ extern struct team_repeated team_repeated;
 struct team team_of_owner(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                           unsigned requested);
 
-/* The argument for a section inside others: a share of the enclosing teams' allowance. That allowance is one of
- * `sharers` equal parts of the page's team size. `level`: enclosing sections of the same runtime; `width`: product of
- * the team sizes that this thread has begun, or 0. */
-unsigned team_nested(const struct runtime *runtime, const struct vscaf_page *page, unsigned requested, int level,
-                     unsigned width, unsigned sharers);
+/* The argument for a section inside others: a share of the enclosing teams' allowance, unless its code needs the number
+ * that the program was told. That allowance is one of `sharers` equal parts of the page's team size. `level`: enclosing
+ * sections of the same runtime; `width`: product of the team sizes that this thread has begun, or 0. */
+unsigned team_nested(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
+                     unsigned requested, int level, unsigned width, unsigned sharers);
 
 /* Reads the code of a section that runs for the first time, and stores in its site which team it needs. Cold: tens of
  * us. `stays`: the shim keeps this site. Other sites would be read again at each instance; so they are not read, and
@@ -79,8 +79,16 @@ static inline void team_starts(unsigned team)
         atomic_store_explicit(&team_in_flight, team, memory_order_relaxed);
 }
 
+/* How a program asks for a number of threads. */
+enum team_question {
+    TEAM_MAX_THREADS, /* omp_get_max_threads */
+    TEAM_PROCESSORS,  /* omp_get_num_procs */
+    TEAM_QUESTIONS
+};
+
 /* The number that a program is told when it asks for a number of threads and the runtime would answer `real`. It is the
- * page's team_limit, unless the user's settings are smaller or the program has set the number itself. Recorded. */
-int team_reported_threads(const struct runtime *runtime, int real);
+ * page's team_limit, unless the user's settings are smaller or the program has set the number itself. Recorded. Until
+ * the program has a page it is `real`. */
+int team_reported_threads(const struct runtime *runtime, enum team_question question, int real);
 
 #endif

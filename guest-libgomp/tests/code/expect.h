@@ -7,6 +7,8 @@
 #define WRITES 2u  /* thread-private data */
 #define TOUCHES 4u /* thread-private data */
 #define ALONE 8u   /* uses its thread number without asking for the team's size */
+#define TELLS 32u  /* leaves its team's size for later sections, or asks for a number that it divides by */
+#define BESIDE 64u /* refers to thread data of another object */
 #define UNSURE 16u /* its code cannot be read, so its effects are unknown */
 #define SCRATCH (WRITES | TOUCHES)
 

@@ -1,6 +1,6 @@
 /* gomp-inspect-print [--none|--some] FILE [SYMBOL...]: prints the findings for the sections of a program or library. It
  * does not run them. Without symbols: for all outlined functions in its symbol table. --none: fails if a section keeps
- * thread data or uses its number alone. --some: fails if none does. */
+ * thread data, uses its number alone or tells a number. --some: fails if none does. */
 #include <elf.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -88,14 +88,17 @@ int main(int argc, char **argv)
             if (!chosen || ELF64_ST_TYPE(symbols[i].st_info) != STT_FUNC || !symbols[i].st_value)
                 continue;
             struct code_findings found = code_inspect(&view, view.base + symbols[i].st_value);
-            printf("%-40s %-5s %-6s %-7s %-6s %-6s %5u instructions", symbol, found.keeps_thread_data ? "keeps" : "-",
-                   found.writes_thread_data ? "writes" : "-", found.touches_thread_data ? "touches" : "-",
-                   found.takes_number_alone ? "number" : "-", found.unsure ? "unsure" : "-", found.instructions);
+            printf("%-40s %-5s %-6s %-7s %-6s %-5s %-6s %5u instructions", symbol,
+                   found.keeps_thread_data ? "keeps" : "-", found.writes_thread_data ? "writes" : "-",
+                   found.touches_thread_data ? "touches" : "-",
+                   found.takes_number_alone ? "number" : "-", found.tells_number ? "tells" : "-",
+                   found.unsure ? "unsure" : "-", found.instructions);
             if (found.keeps_at)
                 printf(", at %#lx", (unsigned long)(found.keeps_at - view.base));
             putchar('\n');
             shown++;
-            bad += found.keeps_thread_data || found.takes_number_alone;
+            bad += found.keeps_thread_data || found.takes_number_alone || found.tells_number
+                   || found.thread_data_beside;
         }
     }
     if (!shown)

@@ -428,6 +428,11 @@ static void harmless(int n)
         }
 }
 
+static __attribute__((noinline)) void leave_size(int *size)
+{
+    *size = omp_get_num_threads();
+}
+
 /* How each thread finds its part of the work. */
 static void numbers(int n)
 {
@@ -445,6 +450,33 @@ static void numbers(int n)
         for (int i = first; i < first + piece; i++)
             shared_sum[i & 63] += i;
     }
+    expect("leaves the team's size", TELLS);
+#pragma omp parallel
+#pragma omp single
+    reported_threads = omp_get_num_threads();
+    expect("leaves the team's size in a function, after a static loop", TELLS);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int i = 0; i < n; i++)
+            shared_sum[i & 63] += i;
+#pragma omp master
+        leave_size(&reported_threads);
+    }
+    expect("leaves the team's size, atomically", TELLS);
+#pragma omp parallel
+    __atomic_store_n(&reported_threads, omp_get_num_threads(), __ATOMIC_SEQ_CST);
+    expect("asks for a number and divides by it", ALONE | TELLS);
+#pragma omp parallel
+    {
+        int piece = n / omp_get_max_threads(), first = piece * omp_get_thread_num();
+        for (int i = first; i < first + piece; i++)
+            shared_sum[i & 63] += i;
+    }
+    expect("asks for both numbers", 0);
+#pragma omp parallel
+    if (omp_get_max_threads() > omp_get_num_threads())
+        shared_sum[omp_get_thread_num()] += 1.0;
     expect("static loop", 0);
 #pragma omp parallel for schedule(static)
     for (int i = 0; i < n; i++)

@@ -50,8 +50,9 @@ static void look(uintptr_t function)
     }
     longest_us = best_us > longest_us ? best_us : longest_us;
     unsigned verdict = (found.keeps_thread_data ? KEEPS : 0) | (found.writes_thread_data ? WRITES : 0)
-                       | (found.touches_thread_data ? TOUCHES : 0) | (found.takes_number_alone ? ALONE : 0);
-    unsigned matters = KEEPS | WRITES | ALONE;
+                       | (found.touches_thread_data ? TOUCHES : 0) | (found.takes_number_alone ? ALONE : 0)
+                       | (found.tells_number ? TELLS : 0) | (found.thread_data_beside ? BESIDE : 0);
+    unsigned matters = KEEPS | WRITES | ALONE | TELLS | BESIDE;
     /* team.c treats an unsure section as one that keeps and writes. Sections of unknown code must be unsure. */
     bool right = verdict == expected && !found.unsure;
     if (expected & UNSURE)
@@ -60,9 +61,10 @@ static void look(uintptr_t function)
         right = ((verdict | (found.unsure ? KEEPS | WRITES : 0)) & expected & matters) == (expected & matters);
     section_count++;
     wrong += !right;
-    printf("%-50s %-5s %-6s %-7s %-6s %-6s %5u instructions %6.1f us%s", name_now, verdict & KEEPS ? "keeps" : "-",
-           verdict & WRITES ? "writes" : "-", verdict & TOUCHES ? "touches" : "-", verdict & ALONE ? "number" : "-",
-           found.unsure ? "unsure" : "-", found.instructions, best_us, right ? "" : "  WRONG");
+    printf("%-50s %-5s %-6s %-7s %-6s %-5s %-6s %5u instructions %6.1f us%s", name_now,
+           verdict & KEEPS ? "keeps" : "-", verdict & WRITES ? "writes" : "-", verdict & TOUCHES ? "touches" : "-",
+           verdict & ALONE ? "number" : "-", verdict & TELLS ? "tells" : "-", found.unsure ? "unsure" : "-",
+           found.instructions, best_us, right ? "" : "  WRONG");
     if (!right && found.keeps_at)
         printf(" at %#lx of %#lx", (unsigned long)(found.keeps_at - view.base), (unsigned long)(function - view.base));
     putchar('\n');

@@ -27,7 +27,7 @@ extern _Bool GOMP_loop_dynamic_next(long *, long *);
 extern _Bool GOMP_loop_guided_next(long *, long *);
 extern _Bool GOMP_loop_runtime_next(long *, long *);
 extern void GOMP_loop_end_nowait(void);
-extern int omp_get_num_threads(void);
+extern int omp_get_team_size(int);
 extern int32_t omp_get_max_threads_(void);
 extern int32_t omp_get_num_procs_(void);
 extern void omp_set_num_threads_(const int32_t *);
@@ -41,7 +41,7 @@ static next_function *next;
 static void enter(void)
 {
     __atomic_fetch_add(&entered, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&teams, omp_get_num_threads(), __ATOMIC_RELAXED);
+    __atomic_store_n(&teams, omp_get_team_size(1), __ATOMIC_RELAXED); /* why not omp_get_num_threads: entry_points.c */
 }
 
 static void plain_body(void *data)

@@ -6,6 +6,7 @@
 #include "../support/check.h"
 
 #define N 1000L
+/* From omp_get_team_size: a section that stores what omp_get_num_threads answers tells the program a number. */
 static long sum, teams;
 
 #define LOOP(schedule_clause)                                                                                          \
@@ -14,7 +15,7 @@ static long sum, teams;
         _Pragma(schedule_clause) for (long i = 0; i < N; i++)                                                          \
         {                                                                                                              \
             __atomic_fetch_add(&sum, i, __ATOMIC_RELAXED);                                                             \
-            __atomic_store_n(&teams, omp_get_num_threads(), __ATOMIC_RELAXED);                                         \
+            __atomic_store_n(&teams, omp_get_team_size(1), __ATOMIC_RELAXED);                                          \
         }                                                                                                              \
         constructs++;                                                                                                  \
         CHECK(sum == N * (N - 1) / 2, "%s: %ld", schedule_clause, sum);                                                \
@@ -54,7 +55,7 @@ int main(void)
 #pragma omp section
         first = 1;
 #pragma omp section
-        second = omp_get_num_threads();
+        second = omp_get_team_size(1);
 #pragma omp section
         third = 3;
 #pragma omp section

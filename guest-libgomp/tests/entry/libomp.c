@@ -116,7 +116,7 @@ static int reduced(void)
         {                                                                                                              \
             sum += i;                                                                                                  \
             if (i == 5)                                                                                                \
-                seen = omp_get_num_threads();                                                                          \
+                seen = omp_get_team_size(1); /* why not omp_get_num_threads: entry_points.c */                         \
         }                                                                                                              \
         CHECK(sum == N * (N - 1) / 2, "%s: %ld", schedule_clause, sum);                                                \
         CHECK(seen == team, "%s: a team of %ld", schedule_clause, seen);                                               \
@@ -147,7 +147,7 @@ static void loops(int team)
 #pragma omp section
         sections[0] = 1;
 #pragma omp section
-        sections[1] = omp_get_num_threads();
+        sections[1] = omp_get_team_size(1);
 #pragma omp section
         sections[2] = 3;
     }

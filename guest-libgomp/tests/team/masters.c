@@ -83,7 +83,7 @@ static int plain(void)
     {
         body(omp_get_thread_num(), omp_get_num_threads());
 #pragma omp single
-        threads = omp_get_num_threads();
+        threads = omp_get_team_size(omp_get_level()); /* why not omp_get_num_threads: entry_points.c */
     }
     return threads;
 }
@@ -197,11 +197,11 @@ static void *steady_with_inner(void *index)
 #pragma omp parallel shared(outer, inner)
         {
 #pragma omp single
-            outer = omp_get_num_threads();
+            outer = omp_get_team_size(1);
 #pragma omp parallel shared(inner)
 #pragma omp master
             if (omp_get_ancestor_thread_num(1) == 0)
-                inner = omp_get_num_threads();
+                inner = omp_get_team_size(2);
         }
         last_inner[(intptr_t)index] = inner;
         last_team[(intptr_t)index] = outer;
@@ -219,7 +219,7 @@ static void *long_section(void *unused)
 #pragma omp parallel
     {
         if (omp_get_thread_num() == 0)
-            long_team = omp_get_num_threads();
+            atomic_fetch_add(&long_team, omp_get_num_threads()); /* it is 0 */
         while (!over)
             nanosleep(&pause, NULL);
     }

@@ -1,6 +1,7 @@
 /* A section's code decides its team. If it reads data that threads keep, all those threads run it. If it divides work
  * by a number told before, that many run it. Scratch data and static loops demand nothing. */
 #include <omp.h>
+#include <unistd.h>
 
 #include "../support/agent.h"
 #include "../support/check.h"
@@ -50,6 +51,15 @@ static int __attribute__((noinline)) within(void)
             sum += scratch[i];
         threads += sum == N * (N - 1) / 2;
     }
+    return threads;
+}
+
+/* Calls a function of the C library of which the shim knows nothing. */
+static int __attribute__((noinline)) calls_others(void)
+{
+    int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+    threads += getppid() >= 0;
     return threads;
 }
 
@@ -112,6 +122,7 @@ int main(void)
     CHECK((page->program & VSCAF_PROGRAM_NUMBERED) && page->malleable == VSCAF_MALLEABLE_RIGID);
     page->team_size = 1;
     CHECK(divided(told) == N && within() == 1);
+    CHECK(calls_others() == 1, "no other object asks for a thread's number");
     return 0;
 }
 
@@ -125,7 +136,7 @@ int main(void)
     struct vscaf_page *page = agent.pages[0];
 
     CHECK(leave(5) == 4 && page->malleable == VSCAF_MALLEABLE_RIGID && page->program == VSCAF_PROGRAM_UNREAD);
-    CHECK(look(5) == 4 && within() == 4);
+    CHECK(look(5) == 4 && within() == 4 && calls_others() == 4);
     page->team_size = 1;
     CHECK(leave(7) == 4 && look(7) == 4 && within() == 4);
     CHECK(divided_fairly() == N * 401);

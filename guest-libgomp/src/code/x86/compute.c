@@ -32,6 +32,7 @@ struct value value_load(struct inspection *in, struct value place, const struct 
 
 struct value value_stepped(struct value value, int64_t by)
 {
+    value = value_plain(value);
     if (value.kind == VALUE_UNKNOWN || value.kind == VALUE_LOADED) {
         int64_t step = by < 0 ? -by : by;
         return (struct value){.kind = VALUE_NUMBER, .open = true, .step = step > 65535 ? 65535 : (uint16_t)step};
@@ -61,19 +62,19 @@ bool compute_registers(struct inspection *in, const struct instruction *i, struc
         return false;
     switch (i->opcode) {
     case 0x89:
-        if (i->memory || (!wide && registers[i->reg].kind != VALUE_NUMBER))
+        if (i->memory || (!wide && !value_is_short(registers[i->reg])))
             return false;
         registers[i->rm] = registers[i->reg];
         return true;
     case 0x8b:
-        if (i->memory ? !wide && place.kind != VALUE_STACK : !wide && registers[i->rm].kind != VALUE_NUMBER)
+        if (i->memory ? !wide && place.kind != VALUE_STACK : !wide && !value_is_short(registers[i->rm]))
             return false;
         registers[i->reg] = i->memory ? value_load(in, place, i) : registers[i->rm];
         return true;
     case 0x8d: { /* lea */
         struct value value = place;
         bool alone = i->index == DECODE_NO_REGISTER && i->base < GPRS;
-        if (alone && registers[i->base].kind == VALUE_UNKNOWN)
+        if (alone && value_plain(registers[i->base]).kind == VALUE_UNKNOWN)
             value = i->base == i->reg ? value_stepped(registers[i->base], i->displacement)
                     : i->displacement >= INDEX_OF_ANOTHER
                         ? (struct value){.kind = VALUE_NUMBER, .open = true, .offset = i->displacement}
@@ -89,12 +90,12 @@ bool compute_registers(struct inspection *in, const struct instruction *i, struc
         registers[i->rm] = value_number(i->immediate);
         return true;
     case 0x63:
-        if (i->memory ? value_load(in, place, i).kind != VALUE_NUMBER : registers[i->rm].kind != VALUE_NUMBER)
+        if (!value_is_short(i->memory ? value_load(in, place, i) : registers[i->rm]))
             return false;
         registers[i->reg] = i->memory ? value_load(in, place, i) : registers[i->rm];
         return true;
     case 0x98:
-        return registers[RAX].kind == VALUE_NUMBER;
+        return value_is_short(registers[RAX]);
     case 0x01: /* add */
         if (i->memory)
             return false;
@@ -117,7 +118,7 @@ bool compute_registers(struct inspection *in, const struct instruction *i, struc
         } else if (i->opcode == 0x29 || i->opcode == 0x2b) {
             /* A pointer minus an unknown number is a pointer into the same object; a difference of pointers is a
              * number. */
-            if (registers[by].kind == VALUE_UNKNOWN || registers[by].kind == VALUE_NUMBER)
+            if (value_plain(registers[by]).kind == VALUE_UNKNOWN || registers[by].kind == VALUE_NUMBER)
                 registers[to] = value_add(in->view, registers[to], value_multiply(registers[by], -1));
             else
                 registers[to] = (struct value){.kind = VALUE_UNKNOWN};

@@ -34,7 +34,9 @@ struct inspection {
     size_t followed_count;
     uint32_t steps;
     bool thread_number;
+    bool initial_exec; /* the object has relocations that may refer to thread data of others */
     bool team_size;
+    bool asked; /* the program is told a number within the section */
     bool master; /* only thread 0 comes here, and each team has that thread */
     bool recording; /* false: only values are computed, to learn what loops do */
     uint32_t block;

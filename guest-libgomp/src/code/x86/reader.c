@@ -1,5 +1,6 @@
 #include "code/code_reader.h"
 
+#include <elf.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -17,21 +18,25 @@ static struct code_findings inspect(struct inspection *in, const struct code_vie
     in->findings = (struct code_findings){.unsure = false};
     in->written.count = in->slot_count = in->states_used = in->followed_count = 0;
     in->steps = 0;
-    in->thread_number = in->team_size = in->master = false;
+    in->thread_number = in->team_size = in->asked = in->master = false;
+    in->initial_exec = object_has_relocation(view, R_X86_64_TPOFF64);
     in->recording = true;
     in->at = outlined_function;
     code_start(&in->code, view);
     struct state state = {.reached = true};
     state.registers[RSP].kind = VALUE_STACK;
     follow_address(in, outlined_function, &state, 0);
-    if (in->code.incomplete && !follow_finished(in)) {
+    if (in->code.incomplete && !follow_settled(in)) {
         in->findings.unsure = true;
         /* The part that was not read may read any thread data that the other part uses. */
         in->master = false;
         if (in->findings.touches_thread_data)
             data_record_kept_read(in);
     }
+    in->findings.asks_team_size = in->team_size;
     in->findings.takes_number_alone = in->thread_number && !in->team_size;
+    /* It may divide its work by a number that it is told while it runs. */
+    in->findings.tells_number |= in->asked && !in->team_size && (in->thread_number || in->findings.unsure);
     in->findings.instructions = in->code.instruction_count;
     return in->findings;
 }

@@ -25,7 +25,7 @@ bool slot_store(struct inspection *in, int32_t offset, unsigned bytes, struct va
     if (known && known->value.kind == VALUE_NUMBER && known->value.open && value.kind == VALUE_NUMBER && !value.open)
         value = (struct value){.kind = VALUE_NUMBER, .open = true, .step = known->value.step, .offset = value.offset};
     slot_forget(in, offset, (int64_t)offset + bytes);
-    if (value.kind == VALUE_UNKNOWN || bytes < 4 || (bytes == 4 && value.kind != VALUE_NUMBER))
+    if (value.kind == VALUE_UNKNOWN || bytes < 4 || (bytes == 4 && !value_is_short(value)))
         return true;
     if (in->slot_count == INSPECT_SLOTS)
         return !value_own(in->view, &value);

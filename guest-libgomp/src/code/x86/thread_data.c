@@ -1,6 +1,9 @@
 #include "code/x86/thread_data.h"
 
+#include <string.h>
+
 #include "code/x86/slots.h"
+#include "code/x86/walk.h"
 
 void data_record_kept_read(struct inspection *in)
 {
@@ -15,8 +18,17 @@ void data_record_untracked(struct inspection *in)
 {
     if (!in->recording || !in->view->tls_bytes)
         return;
-    in->findings.unsure = in->findings.touches_thread_data = true;
+    in->findings.unsure |= !follow_settled(in);
+    in->findings.touches_thread_data = true;
     data_record_kept_read(in);
+}
+
+void data_record_beside(struct inspection *in, const struct object_reference *reference)
+{
+    /* What std::call_once passes to itself is no data that is kept; nor is errno. */
+    if (in->recording && !in->master && strcmp(reference->name, "errno")
+        && strcmp(reference->name, "_ZSt15__once_callable") && strcmp(reference->name, "_ZSt11__once_call"))
+        in->findings.thread_data_beside = true;
 }
 
 static bool is_thread_pointer(struct value value)

@@ -10,6 +10,9 @@ void data_record_kept_read(struct inspection *in);
 /* Records that thread data was used in a way that cannot be followed. */
 void data_record_untracked(struct inspection *in);
 
+/* Records that the code refers to thread data of another object. */
+void data_record_beside(struct inspection *in, const struct object_reference *reference);
+
 /* `value` goes to a place where it cannot be followed. */
 void data_escapes(struct inspection *in, struct value value);
 

@@ -48,6 +48,8 @@ static struct value add_loaded(const struct code_view *view, struct value thread
 
 struct value value_add(const struct code_view *view, struct value one, struct value other)
 {
+    one = value_plain(one);
+    other = value_plain(other);
     if (other.kind == VALUE_THREAD || (!is_pointer(one) && is_pointer(other)) || one.kind == VALUE_UNKNOWN
         || (other.kind == VALUE_OFFSET && !is_pointer(one))
         || (other.kind == VALUE_NUMBER && !other.open && !other.offset && !is_pointer(one))) {
@@ -90,7 +92,7 @@ struct value value_add(const struct code_view *view, struct value one, struct va
 struct value value_multiply(struct value value, int64_t times)
 {
     if (times == 1)
-        return value;
+        return value_plain(value);
     if (value.kind != VALUE_NUMBER || times < -STEP_MAX || times > STEP_MAX)
         return unknown();
     int64_t step = value.step * (times < 0 ? -times : times);

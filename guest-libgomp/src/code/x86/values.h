@@ -17,6 +17,7 @@ enum value_kind {
     VALUE_THREAD,  /* `offset` from the thread pointer */
     VALUE_OWN,     /* in the object's own thread data; `offset` from its start */
     VALUE_OFFSET,  /* becomes VALUE_OWN when added to the thread pointer */
+    VALUE_TEAM,    /* the team's size, unchanged since it was asked for; in all else like VALUE_UNKNOWN */
 };
 
 struct value {
@@ -30,6 +31,18 @@ struct state {
     struct value registers[GPRS];
     bool reached;
 };
+
+/* For computations: only moves keep a VALUE_TEAM. */
+static inline struct value value_plain(struct value value)
+{
+    return value.kind == VALUE_TEAM ? (struct value){.kind = VALUE_UNKNOWN} : value;
+}
+
+/* True if the value is not lost in a move of four bytes. */
+static inline bool value_is_short(struct value value)
+{
+    return value.kind == VALUE_NUMBER || value.kind == VALUE_TEAM;
+}
 
 /* The sum of two values in an address or an addition. */
 struct value value_add(const struct code_view *view, struct value one, struct value other);

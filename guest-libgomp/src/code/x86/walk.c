@@ -21,12 +21,14 @@ static const uint8_t argument_registers[ARGUMENTS] = {RDI, RSI, RDX, RCX, R8, R9
 static void follow_function(struct inspection *in, struct code_function *function, struct state *state, unsigned depth);
 
 /* The thread data that the words of __tls_get_addr's argument refer to. */
-static struct value thread_address(const struct inspection *in, struct value argument)
+static struct value thread_address(struct inspection *in, struct value argument)
 {
     uintptr_t words[2], address = value_address(in, argument);
     if (address && object_read(in->view, address, words, sizeof words)) {
         struct object_reference reference = object_reference_at(in->view, address);
         bool own = reference.type ? reference.defined_here : words[0] == in->view->tls_module;
+        if (reference.type && !own)
+            data_record_beside(in, &reference);
         if (own && words[1] < in->view->tls_bytes)
             return (struct value){.kind = VALUE_OWN, .offset = (int32_t)words[1]};
     }
@@ -41,7 +43,7 @@ static void forget_call(struct state *state)
 void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth)
 {
     if (depth >= CODE_DEPTH) {
-        in->findings.unsure = true;
+        in->findings.unsure |= !follow_settled(in);
         for (size_t a = 0; a < ARGUMENTS; a++)
             data_escapes(in, state->registers[argument_registers[a]]);
         forget_call(state);
@@ -76,12 +78,18 @@ static void follow_passed_function(struct inspection *in, const char *name, cons
     struct state fresh = {.reached = true};
     fresh.registers[RSP] = state->registers[RSP];
     /* In an inner region, thread number and size belong to another team. */
-    bool thread_number = in->thread_number, team_size = in->team_size;
+    bool thread_number = in->thread_number, team_size = in->team_size, tells_number = in->findings.tells_number;
     follow_address(in, entry, &fresh, depth + 1);
     if (region) {
         in->thread_number = thread_number;
         in->team_size = team_size;
+        in->findings.tells_number = tells_number;
     }
+}
+
+static bool asks_team_size(const char *name)
+{
+    return !strcmp(name, "omp_get_num_threads") || !strcmp(name, "omp_get_num_threads_");
 }
 
 static void call_named(struct inspection *in, uint32_t at, const char *name, struct state *state, unsigned depth)
@@ -95,12 +103,14 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
     if (in->recording) {
         if (!strcmp(name, "omp_get_thread_num") || !strcmp(name, "omp_get_thread_num_"))
             in->thread_number |= !call_only_tests_master(&in->code, at, depth);
-        if (!strcmp(name, "omp_get_num_threads") || !strcmp(name, "omp_get_num_threads_"))
-            in->team_size = true;
+        in->team_size |= asks_team_size(name);
+        in->asked |= !strcmp(name, "omp_get_max_threads") || !strcmp(name, "omp_get_max_threads_")
+                     || !strcmp(name, "omp_get_num_procs") || !strcmp(name, "omp_get_num_procs_");
         if (!strncmp(name, "__kmpc_threadprivate_cached", 27))
             data_record_untracked(in);
         follow_passed_function(in, name, state, depth);
         const char *effects = known_effects(name);
+        in->findings.calls_others |= !effects && strncmp(name, "__kmpc_", 7) && !known_never_returns(name);
         size_t count = effects ? strlen(effects) : ARGUMENTS;
         /* The function reads its arguments before it writes any. */
         for (int writes = 0; writes < 2; writes++)
@@ -121,12 +131,14 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
             }
     }
     forget_call(state);
+    if (asks_team_size(name))
+        state->registers[RAX] = (struct value){.kind = VALUE_TEAM};
 }
 
 static void call_unknown(struct inspection *in, struct state *state)
 {
     if (in->recording) {
-        in->findings.unsure = true;
+        in->findings.unsure |= !follow_settled(in);
         for (size_t a = 0; a < ARGUMENTS; a++)
             data_escapes(in, state->registers[argument_registers[a]]);
     }
@@ -170,6 +182,8 @@ static void follow_call(struct inspection *in, uint32_t at, struct state *state,
             else if (descriptor && in->view->tls_bytes && object_has_relocation(in->view, R_X86_64_TLSDESC))
                 data_record_untracked(in);
             if (reference.type == R_X86_64_TLSDESC) {
+                if (!reference.defined_here)
+                    data_record_beside(in, &reference);
                 state->registers[RAX] = reference.defined_here ? (struct value){.kind = VALUE_OFFSET,
                                                                                 .offset = (int32_t)reference.value}
                                                                : (struct value){.kind = VALUE_UNKNOWN};
@@ -235,13 +249,18 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
         follow_call(in, at, state, depth);
         return;
     }
+    if (in->initial_exec && in->recording && i->bytes == 8 && value_load(in, place, i).kind == VALUE_LOADED) {
+        struct object_reference reference = object_reference_at(in->view, value_address(in, place));
+        if (reference.type == R_X86_64_TPOFF64 && !reference.defined_here)
+            data_record_beside(in, &reference);
+    }
     if (i->flow != FLOW_NEXT || string_operation(in, i, state))
         return;
     data_record_comparison(in, state, i);
 
     if (i->memory && place.kind == VALUE_STACK && !place.open && i->map == MAP_ONE && !i->vector
         && (i->opcode == 0x83 || i->opcode == 0x81) && (i->reg & 7) == 0) {
-        struct value counter = slot_load(in, place.offset);
+        struct value counter = value_plain(slot_load(in, place.offset));
         if (counter.kind == VALUE_NUMBER || counter.kind == VALUE_UNKNOWN) {
             counter = value_stepped((struct value){.kind = VALUE_UNKNOWN}, i->immediate);
             counter.offset = counter.kind == VALUE_NUMBER ? slot_load(in, place.offset).offset : 0;
@@ -251,6 +270,12 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
         }
     }
     bool plain_move = i->map == MAP_ONE && !i->vector && (i->opcode == 0x89 || i->opcode == 0xc7);
+    bool exchange = i->map == MAP_ONE && !i->vector && i->opcode == 0x87; /* an atomic store */
+    /* A later section may find it there. On the stack and in thread-private memory it is the thread's own. */
+    bool of_thread = place.kind == VALUE_STACK || place.kind == VALUE_THREAD || place.kind == VALUE_OWN;
+    if (in->recording && i->memory && !of_thread && (exchange || (plain_move && i->opcode == 0x89))
+        && state->registers[i->reg].kind == VALUE_TEAM)
+        in->findings.tells_number = true;
     if (i->memory && i->access) {
         bool thread_pointer = i->fs && i->access == ACCESS_READ && place.kind == VALUE_THREAD && !place.open
                               && place.offset == 0;
@@ -274,10 +299,15 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
     forget_registers(state, i->changed);
 }
 
-bool follow_finished(const struct inspection *in)
+bool follow_settled(const struct inspection *in)
 {
     return in->team_size
            && (!in->view->tls_bytes || (in->findings.keeps_thread_data && in->findings.writes_thread_data));
+}
+
+bool follow_finished(const struct inspection *in)
+{
+    return in->findings.tells_number && in->findings.thread_data_beside && follow_settled(in);
 }
 
 static void follow_block(struct inspection *in, const struct code_function *function, struct state *states,

@@ -186,7 +186,7 @@ void run_scenario(const struct scenario *scenario)
             threads = 1;
             sum = busy(2.) > 0.;
             if (omp_get_thread_num() == 0) {
-                standin_script.team = (unsigned)omp_get_num_threads();
+                standin_script.team = (unsigned)omp_get_team_size(1);
                 if (scenario->act)
                     scenario->act();
                 if (!scenario->for_ever)

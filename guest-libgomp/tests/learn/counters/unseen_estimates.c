@@ -105,7 +105,7 @@ static void compute_once(double ms)
     {
 #pragma omp master
         {
-            standin_script.team = (unsigned)omp_get_num_threads();
+            standin_script.team = (unsigned)omp_get_team_size(1);
             settle();
         }
         busy(ms);
