@@ -48,6 +48,15 @@ def again(guest: Guest) -> None:
     assert guest.run(f"rm -f {ENOUGH}").status == 0
 
 
+def unique(name: str) -> str:
+    """The name for a domain that several processes of tests may run at the same time.
+
+    Without systemd libvirt names a domain's cgroups only by its name and its number, which each libvirtd counts from 1.
+    Domains of two labs with the same name and number would overwrite each other's pins.
+    """
+    return f"{name}-{os.getpid()}"
+
+
 @pytest.fixture(scope="session")
 def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateLibvirt]:
     """One private libvirtd for all tests, except those of the lab itself."""
@@ -61,8 +70,8 @@ def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateLibv
 def booted_pair(shared_lab: PrivateLibvirt) -> Iterator[Pair]:
     """Two guests of two vCPUs, shared by all these tests, because a boot takes longer than most tests."""
     guests = (
-        Guest(shared_lab, "left", IMAGE, vcpus=2, cpuset=POOL_LIST),
-        Guest(shared_lab, "right", IMAGE, vcpus=2, cpuset=POOL_LIST),
+        Guest(shared_lab, unique("left"), IMAGE, vcpus=2, cpuset=POOL_LIST),
+        Guest(shared_lab, unique("right"), IMAGE, vcpus=2, cpuset=POOL_LIST),
     )
     try:
         for guest in guests:

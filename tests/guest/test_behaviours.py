@@ -49,7 +49,11 @@ def mask(*cpus: int) -> tuple[bool, ...]:
 
 def affinity(guest: Guest) -> dict[int, frozenset[int]]:
     """The CPUs on which each vCPU thread may run, by the kernel."""
-    return {vcpu: frozenset(os.sched_getaffinity(thread)) for vcpu, thread in guest.vcpu_threads.items()}
+    found = {}
+    for vcpu, thread in guest.vcpu_threads.items():
+        with contextlib.suppress(ProcessLookupError):  # it has ended since it was listed
+            found[vcpu] = frozenset(os.sched_getaffinity(thread))
+    return found
 
 
 def where(guest: Guest) -> frozenset[int]:
@@ -62,9 +66,11 @@ def apart(one: Guest, other: Guest) -> bool:
 
 def run_s(guest: Guest) -> float:
     """The CPU time (s) of the guest's vCPUs so far."""
-    pid = guest.qemu_pid
-    paths = [Path(f"/proc/{pid}/task/{thread}/schedstat") for thread in guest.vcpu_threads.values()]
-    return sum(int(path.read_text().split()[0]) for path in paths) / 1e9
+    pid, ran_ns = guest.qemu_pid, 0
+    for thread in guest.vcpu_threads.values():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+            ran_ns += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0])
+    return ran_ns / 1e9
 
 
 def counts(guest: Guest) -> dict[str, int]:
@@ -247,8 +253,9 @@ def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLib
         daemon.wait(cooperating(guest, 2))
         assert all_say(guest, 2), counts(guest)
         with stopped(daemon.pid):  # so that the daemon does not change pins meanwhile
+            shared_lab.kill_libvirtd()  # first, because a pin that the daemon has asked for may still be under way
             pins = affinity(guest)
-            shared_lab.restart_libvirtd()
+            shared_lab.start_libvirtd()
             assert all_say(guest, 2), counts(guest)
             assert (affinity(guest), order(guest)) == (pins, plugged)
         until(lambda: not daemon.status()["unknown"], "libvirt answers the daemon again")
@@ -451,19 +458,20 @@ def test_behaviour_30_qemu_ended_by_a_signal(shared_lab: PrivateLibvirt, pair: P
     other = pair[0]
     guest = Guest(shared_lab, "ends", IMAGE, vcpus=2, memory_mib=256, cpuset=POOL_LIST, persistent=True)
     try:
-        guest.launch()
+        shared_lab.connection.defineXML(guest.xml)
         with daemon_for(shared_lab, "ends", guest, other) as daemon:
             daemon.wait(connected(other))
             command = other.start(PROGRAM)
+            daemon.wait(serves(other))
             for number in (signal.SIGTERM, signal.SIGABRT, signal.SIGKILL):
-                # It boots, so it computes. The test does not wait for its agent.
+                # It boots, so it computes. The test does not wait for its agent. After its boot it would rest.
+                guest.domain.create()
                 until(lambda: apart(guest, other), "the guest that boots has its own pCPU")
                 os.kill(guest.qemu_pid, number)
                 daemon.wait(lambda domains: domains[guest.name]["state"] == "not running")
                 daemon.wait(cooperating(other, 2))
                 until(lambda: where(other) == EVERYWHERE, "the other has all pCPUs")
                 until(lambda: not guest.domain.isActive(), "libvirt knows")
-                guest.domain.create()
             enough(other)
             assert verified(command)
     finally:

@@ -19,8 +19,10 @@ from vscaf.bench.workloads.programs import needed_libraries
 from vscaf.bench.workloads.workload import Workload
 from vscaf.cpulist import format_cpu_list
 from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.polling import until
 
 from .conftest import HANGS_S, IMAGE, POOL, POOL_LIST, REPOSITORY, Pair
+from .test_channel import ports
 
 pytestmark = pytest.mark.guest
 
@@ -84,6 +86,7 @@ def reachable(shared_lab: PrivateLibvirt) -> Iterator[Pair]:
                 f"<channel type='unix'><source mode='bind' path='{source}'/>"
                 f"<target type='virtio' name='{QEMU_GUEST_AGENT}'/></channel>"
             )
+            until(lambda guest=guest: QEMU_GUEST_AGENT in ports(guest), "the guest has the port")
             started = guest.run(START_GUEST_AGENT)
             assert started.status == 0, started.text
         yield guests[0], guests[1]

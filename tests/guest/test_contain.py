@@ -12,7 +12,7 @@ from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.runner import Command
 
-from .conftest import IMAGE, POOL_LIST, REPOSITORY
+from .conftest import IMAGE, POOL_LIST, REPOSITORY, unique
 
 ROOT = "/sys/fs/cgroup"
 PROGRAM = Path(os.environ.get("VSCAF_BUILD", REPOSITORY / "build" / "meson")) / "guest-agent" / "rigid-program"
@@ -20,7 +20,7 @@ PROGRAM = Path(os.environ.get("VSCAF_BUILD", REPOSITORY / "build" / "meson")) / 
 
 @pytest.fixture(scope="module")
 def guest(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
-    with Guest(shared_lab, "contain", IMAGE, vcpus=2, cpuset=POOL_LIST) as guest:
+    with Guest(shared_lab, unique("contain"), IMAGE, vcpus=2, cpuset=POOL_LIST) as guest:
         # The agent looks for control groups once, when it starts.
         text = base64.b64encode(PROGRAM.read_bytes()).decode()
         for at in range(0, len(text), 16384):

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.guest
 
 SLICE_S = 1.0
 TURNS = 4
-TRIES = 3
+TRIES = 10  # a guest rests also between two of its programs, if that takes long
 
 
 def runs(guest: Guest) -> bool:

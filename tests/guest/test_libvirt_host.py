@@ -19,13 +19,14 @@ from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.values import DomainKey, DomainSeen, MetadataRules, RunState
 from vscaf_lab.host_rig import HostRig
 
-from .conftest import IMAGE, POOL
+from .conftest import IMAGE, POOL, unique
 
 pytestmark = pytest.mark.guest
 
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 FIRST, LAST = frozenset({POOL[0]}), frozenset({POOL[1]})
 TIMEOUT_S = 5.0
+STEADY, HANGING, HUNG = unique("steady"), unique("hanging"), unique("hung")
 
 
 class LoopThread:
@@ -53,13 +54,12 @@ def runner() -> LoopThread:
 def guests(shared_lab: PrivateLibvirt) -> Iterator[dict[str, Guest]]:
     """Three domains that only have to exist. What runs in them does not matter, except in one that the tests ask."""
     made = {
-        name: Guest(shared_lab, name, IMAGE, vcpus=1, max_vcpus=4, memory_mib=256)
-        for name in ("steady", "hanging", "hung")
+        name: Guest(shared_lab, name, IMAGE, vcpus=1, max_vcpus=4, memory_mib=256) for name in (STEADY, HANGING, HUNG)
     }
     try:
         for guest in made.values():
             guest.launch()
-        made["steady"].wait_ready()
+        made[STEADY].wait_ready()
         yield made
     finally:
         for guest in made.values():
@@ -130,10 +130,10 @@ def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
 ) -> None:
     """libvirt keeps the pin of an absent vCPU, and sets it before it answers the plug. The guest uses the vCPU
     later."""
-    guest = guests["steady"]
+    guest = guests[STEADY]
 
     async def work(rig: Rig) -> None:
-        seen = await rig.seen("steady")
+        seen = await rig.seen(STEADY)
         await rig.host.pin_emulator(seen.key, LAST)
         await rig.host.pin_vcpus(seen.key, {0: FIRST})
         await rig.host.pin_vcpus(seen.key, {1: LAST, 3: FIRST})
@@ -155,7 +155,7 @@ def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
         assert {os.sched_getaffinity(thread).pop() for one, thread in guest.vcpu_threads.items() if one} == set(LAST)
         settings = await rig.host.settings(seen.key)
         assert settings.vcpu_pins == {0: FIRST, 1: LAST, 2: LAST}
-        seen = await rig.seen("steady")
+        seen = await rig.seen(STEADY)
         assert (seen.vcpus, seen.plugged, set(seen.vcpu_time_s)) == (3, frozenset({0, 1, 2}), {0, 1, 2})
         assert rig.tuned[-1] == seen.key
 
@@ -169,8 +169,8 @@ def test_behaviour_16_a_vcpu_enabled_alone(
     vCPUs."""
 
     async def work(rig: Rig) -> None:
-        guests["hung"].domain.setVcpu("3", 1, LIVE)
-        seen = await rig.seen("hung")
+        guests[HUNG].domain.setVcpu("3", 1, LIVE)
+        seen = await rig.seen(HUNG)
         assert (seen.vcpus, seen.plugged) == (2, frozenset({0, 3}))
         await rig.host.pin_vcpus(seen.key, {0: FIRST, 3: LAST})
         assert (await rig.host.settings(seen.key)).vcpu_pins == {0: FIRST, 3: LAST}
@@ -187,7 +187,7 @@ def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
     shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
     """Two QEMUs get SIGSTOP. Listings and calls on the third go on. Calls on the two fail, and later work again."""
-    stopped = [guests[name].qemu_pid for name in ("hanging", "hung")]
+    stopped = [guests[name].qemu_pid for name in (HANGING, HUNG)]
 
     async def work(rig: Rig) -> None:
         seen = {one.name: one for one in await rig.host.observe()}
@@ -197,29 +197,29 @@ def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
         for number in range(8):
             looked = {one.name: one for one in await rig.host.observe()}
             assert {looked[name].state for name in guests} == {RunState.RUNNING}
-            assert looked["steady"].vcpu_time_s.keys() == looked["steady"].plugged
+            assert looked[STEADY].vcpu_time_s.keys() == looked[STEADY].plugged
             where = (FIRST, LAST)[number % 2]
-            await rig.host.pin_vcpus(seen["steady"].key, {0: where})
-            assert (await rig.host.settings(seen["steady"].key)).vcpu_pins[0] == where
+            await rig.host.pin_vcpus(seen[STEADY].key, {0: where})
+            assert (await rig.host.settings(seen[STEADY].key)).vcpu_pins[0] == where
         # A plug waits for its QEMU and is given up after a while. Until it comes back, no other call is made.
         with pytest.raises(HypervisorUnreachable, match="still waiting"):
-            await asyncio.wait_for(rig.host.plug(seen["hanging"].key, 2), 60)
+            await asyncio.wait_for(rig.host.plug(seen[HANGING].key, 2), 60)
         with pytest.raises(HypervisorUnreachable, match="still waiting"):
-            await rig.host.pin_vcpus(seen["hanging"].key, {0: FIRST})
-        await rig.host.pin_vcpus(seen["steady"].key, {0: FIRST})
+            await rig.host.pin_vcpus(seen[HANGING].key, {0: FIRST})
+        await rig.host.pin_vcpus(seen[STEADY].key, {0: FIRST})
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
 
         async def answers() -> bool:
             try:
-                await rig.host.pin_vcpus(seen["hanging"].key, {0: LAST})
-                await rig.host.pin_vcpus(seen["hung"].key, {0: LAST})
+                await rig.host.pin_vcpus(seen[HANGING].key, {0: LAST})
+                await rig.host.pin_vcpus(seen[HUNG].key, {0: LAST})
             except HypervisorUnreachable:
                 return False
             return True
 
         await rig.until(answers)
-        for name in ("hanging", "hung"):
+        for name in (HANGING, HUNG):
             assert (await rig.host.settings(seen[name].key)).vcpu_pins[0] == LAST
 
     try:
@@ -240,24 +240,24 @@ def test_behaviour_7_a_read_only_socket(
         finally:
             await host.close()
 
-    before = guests["steady"].domain.XMLDesc()
+    before = guests[STEADY].domain.XMLDesc()
     runner.run(work())
-    assert guests["steady"].domain.XMLDesc() == before
+    assert guests[STEADY].domain.XMLDesc() == before
 
 
 def test_what_anybody_changes_is_told_at_once(
     shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
 ) -> None:
     """Behaviours 28 and 32: changes of pins, weight, vCPUs, metadata, and of the agent's channel."""
-    domain = guests["hanging"].domain
+    domain = guests[HANGING].domain
     channel = (
-        f"<channel type='unix'><source mode='bind' path='{guests['hanging'].agent_socket}'/>"
+        f"<channel type='unix'><source mode='bind' path='{guests[HANGING].agent_socket}'/>"
         "<target type='virtio' name='org.vscaf.agent.0'/></channel>"
     )
 
     async def work(rig: Rig) -> None:
-        seen = await rig.seen("hanging")
-        assert seen.agent_socket == str(guests["hanging"].agent_socket)
+        seen = await rig.seen(HANGING)
+        assert seen.agent_socket == str(guests[HANGING].agent_socket)
         everywhere = tuple(cpu in POOL for cpu in range(max(POOL) + 1))
         for change in (
             lambda: domain.pinVcpu(0, everywhere),
@@ -271,7 +271,7 @@ def test_what_anybody_changes_is_told_at_once(
         domain.setVcpusFlags(seen.vcpus + 1, LIVE)  # libvirt has no event of it: the next look shows it
 
         async def counted() -> bool:
-            return (await rig.seen("hanging")).vcpus == seen.vcpus + 1
+            return (await rig.seen(HANGING)).vcpus == seen.vcpus + 1
 
         await rig.until(counted)
         assert seen.key in rig.tuned
@@ -280,19 +280,19 @@ def test_what_anybody_changes_is_told_at_once(
         )
 
         async def ruled() -> bool:
-            return (await rig.seen("hanging")).rules == MetadataRules(minimum=1, priority=7)
+            return (await rig.seen(HANGING)).rules == MetadataRules(minimum=1, priority=7)
 
         await rig.until(ruled)
         domain.detachDeviceFlags(channel, LIVE)
 
         async def without() -> bool:
-            return (await rig.seen("hanging")).agent_socket is None
+            return (await rig.seen(HANGING)).agent_socket is None
 
         await rig.until(without)
         domain.attachDeviceFlags(channel, LIVE)
 
         async def back() -> bool:
-            return (await rig.seen("hanging")).agent_socket == seen.agent_socket
+            return (await rig.seen(HANGING)).agent_socket == seen.agent_socket
 
         await rig.until(back)
 
@@ -344,7 +344,7 @@ def test_behaviour_11_libvirtd_restarts(
     come again."""
 
     async def work(rig: Rig) -> None:
-        seen = await rig.seen("steady")
+        seen = await rig.seen(STEADY)
         await rig.host.pin_vcpus(seen.key, {0: LAST})
         found = await rig.host.settings(seen.key)
         shared_lab.kill_libvirtd()
@@ -356,7 +356,7 @@ def test_behaviour_11_libvirtd_restarts(
 
         async def known() -> bool:
             try:
-                assert (await rig.seen("steady")).key == seen.key
+                assert (await rig.seen(STEADY)).key == seen.key
                 assert await rig.host.settings(seen.key) == found
             except HypervisorError:
                 return False
@@ -364,7 +364,7 @@ def test_behaviour_11_libvirtd_restarts(
 
         await rig.until(known)
         rig.tuned.clear()
-        guests["steady"].domain.pinVcpu(0, tuple(cpu in FIRST for cpu in range(max(POOL) + 1)))
+        guests[STEADY].domain.pinVcpu(0, tuple(cpu in FIRST for cpu in range(max(POOL) + 1)))
         await rig.until(lambda: _equal(seen.key in rig.tuned))
 
     with_host(shared_lab, runner, work)

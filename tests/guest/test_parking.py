@@ -13,7 +13,7 @@ from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.polling import until
 from vscaf_lab.agent_host import AgentHost
 
-from .conftest import IMAGE, POOL_LIST
+from .conftest import IMAGE, POOL_LIST, unique
 
 VCPUS = 4
 GROUP = "/sys/fs/cgroup/vscaf.parked"
@@ -23,7 +23,13 @@ KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in the flags of /proc/PID/stat: the ke
 @pytest.fixture(scope="module")
 def booted(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
     with Guest(
-        shared_lab, "parking", IMAGE, vcpus=VCPUS, max_vcpus=6, cpuset=POOL_LIST, kernel_arguments="vscaf.agent=off"
+        shared_lab,
+        unique("parking"),
+        IMAGE,
+        vcpus=VCPUS,
+        max_vcpus=6,
+        cpuset=POOL_LIST,
+        kernel_arguments="vscaf.agent=off",
     ) as guest:
         # Programs are in their own group, as under a service manager, and the agent is in the root group.
         guest.run("mkdir /sys/fs/cgroup/work")
@@ -151,7 +157,7 @@ def test_group_in_the_way(guest: Guest) -> None:
         assert host.allocate(2, 4)[0] == [0, 1]
         assert powered(guest) == "0-1"
         assert guest.run(f"test -e {GROUP}").status == 1
-    assert "cannot be parked by cpuset" in Path(guest.console_log).read_text(errors="replace")
+    until(lambda: "cannot be parked by cpuset" in Path(guest.console_log).read_text(errors="replace"))
     guest.run("echo > /sys/fs/cgroup/work/cpuset.cpus")
 
 

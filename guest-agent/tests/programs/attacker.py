@@ -236,10 +236,10 @@ def flood_of_the_dead(path: str, times: str) -> None:
 
 
 def flood(path: str, seconds: str, joins: str) -> None:
-    """Connects, or joins and leaves, as fast as it can."""
+    """Connects, or joins and leaves, as fast as it can: for some seconds, and joins at least until it is refused."""
     results: dict[str, int] = {}
-    end_time = time.monotonic() + float(seconds)
-    while time.monotonic() < end_time:
+    end_time, refused = time.monotonic() + float(seconds), {"status 2", "EACCES", "EPIPE"}
+    while time.monotonic() < end_time or (joins == "yes" and refused.isdisjoint(results)):
         end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         end.settimeout(HANGS_S)
         try:

