@@ -291,7 +291,7 @@ def test_a_second_daemon_on_the_same_libvirt_changes_nothing_whatever_its_direct
 def test_a_daemon_that_is_killed_leaves_nobody_suspended(tmp_path: Path) -> None:
     """In the test driver the guard's own connection has another copy of the domain, which runs. So only the journal
     shows that the guard has acted."""
-    gang = CONFIG.replace('name = "equipartition"', 'name = "gang"\noptions = {{slice_s = 60.0}}')
+    gang = CONFIG.replace('name = "equipartition"', 'name = "gang"\noptions = {{slice_s = 1e9}}')
     with a_site(tmp_path, gang) as site:
         journal = tmp_path / "state" / "journal.json"
 
