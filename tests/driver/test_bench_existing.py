@@ -443,7 +443,9 @@ def test_programs_start_when_the_daemon_has_carried_out_its_first_decision(
     for guest in bench.guests.values():
         with_an_agent(guest)
     looked: list[Mapping[str, Any]] = []  # at the status, before programs may start
-    monkeypatch.setattr(domains, "not_settled", lambda status, names: looked.append(status) or not_settled(status, names))
+    monkeypatch.setattr(
+        domains, "not_settled", lambda status, names: looked.append(status) or not_settled(status, names)
+    )
     with bench.place(("equipartition",)) as place, place.arrange("equipartition", (1, 1)) as arranged:
         assert isinstance(arranged, Managed)
         status = looked[-1]

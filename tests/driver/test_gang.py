@@ -544,7 +544,9 @@ def test_a_newcomer_waits_for_a_round_at_most(tmp_path: Path, loop_runner: async
         async with ganging(config, host, slice_s=0.5) as daemon:
             await in_turn(daemon, 1)
             raw(faults, "c").create()
-            await until(lambda: len(daemon.managed) == 3 and domain_of(daemon, "c").held == {0, 2} and runs(faults, "c"))
+            await until(
+                lambda: len(daemon.managed) == 3 and domain_of(daemon, "c").held == {0, 2} and runs(faults, "c")
+            )
             events = daemon.events.since(0)
             # It takes part once it competes: then it is suspended, or has its turn at once. It appeared before that.
             part = next(e for e in events if e.domain == "c" and (e.kind == "suspended" or is_turn(e)))
