@@ -144,8 +144,9 @@ class DomainSettings:
 
     `vcpu_pins` holds the pins of the plugged vCPUs, `iothread_pins` those of the I/O threads by their id.
     `unplugged_pins` are set for vCPUs that are not plugged, and take effect when these are plugged. `unpinned` is where
-    a vCPU without a pin may run (empty: not known). vscaf does not change it. `online`: the pCPUs that were online when
-    the pins were read (empty: not known). libvirt reports these as the pin of a vCPU or an emulator that has none.
+    a vCPU without a pin may run (empty: not known). vscaf does not change it. `online`: the pCPUs that were online
+    before and after the pins were read (empty: not known). libvirt reports these as the pin of a vCPU or an emulator
+    that has none.
     `cpu_shares` is None if the host has no cgroup CPU controller for domains.
     """
 

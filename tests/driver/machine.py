@@ -148,7 +148,8 @@ class History:
         await self.daemon.close()
         await self.host.close()
         self.journal.close()
-        await asyncio.sleep(0.05)
+        while any(line.stuck for line in self.host._lines.values()):  # noqa: ASYNC110  (they end in libvirt's threads)
+            await asyncio.sleep(0.005)
 
     # What there is
 

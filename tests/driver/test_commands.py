@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from ports import reserved_port
 from vscaf.cli.main import main
 from vscaf.control.messages import Status
 from vscaf.lab.polling import HANG_S, until
@@ -85,13 +86,6 @@ class Site:
             process.wait()
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     with a_site(tmp_path, CONFIG) as site:
@@ -105,20 +99,22 @@ def a_site(tmp_path: Path, config: str, change: Callable[[str], str] = lambda xm
     uri = write_node(tmp_path, 4, {"a": (2, 2), "b": (2, 2)})
     node = tmp_path / "node.xml"
     node.write_text(change(node.read_text(encoding="utf-8")), encoding="utf-8")
-    port = free_port()
-    (tmp_path / "vscaf.toml").write_text(config.format(uri=uri, directory=tmp_path, port=port), encoding="utf-8")
-    with (tmp_path / "log").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "vscaf", "daemon", "--config", str(tmp_path / "vscaf.toml")], text=True, stderr=log
-        )
-    site = Site(tmp_path, port, process)
-    try:
-        until((tmp_path / "control.sock").exists)
-        yield site
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.wait()
+    with reserved_port() as port:
+        (tmp_path / "vscaf.toml").write_text(config.format(uri=uri, directory=tmp_path, port=port), encoding="utf-8")
+        with (tmp_path / "log").open("w", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "vscaf", "daemon", "--config", str(tmp_path / "vscaf.toml")],
+                text=True,
+                stderr=log,
+            )
+        site = Site(tmp_path, port, process)
+        try:
+            until((tmp_path / "control.sock").exists)
+            yield site
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait()
 
 
 def test_status_policies_and_events(site: Site) -> None:
@@ -273,14 +269,15 @@ def test_a_second_daemon_with_the_same_metrics_address_changes_nothing(site: Sit
 def test_a_second_daemon_on_the_same_libvirt_changes_nothing_whatever_its_directories(site: Site) -> None:
     other = site.directory / "other.toml"
     text = site.config.read_text(encoding="utf-8").replace("/state", "/other").replace("/control.sock", "/other.sock")
-    other.write_text(text.replace(f":{site.port}", f":{free_port()}"), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "vscaf", "daemon", "--config", str(other)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    with reserved_port() as port:
+        other.write_text(text.replace(f":{site.port}", f":{port}"), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "vscaf", "daemon", "--config", str(other)],
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=False,
+        )
     assert done.returncode == 2
     warning, error = done.stderr.splitlines()
     assert "policy equipartition ignores weights" in warning
@@ -291,7 +288,7 @@ def test_a_second_daemon_on_the_same_libvirt_changes_nothing_whatever_its_direct
 def test_a_daemon_that_is_killed_leaves_nobody_suspended(tmp_path: Path) -> None:
     """In the test driver the guard's own connection has another copy of the domain, which runs. So only the journal
     shows that the guard has acted."""
-    gang = CONFIG.replace('name = "equipartition"', 'name = "gang"\noptions = {{slice_s = 60.0}}')
+    gang = CONFIG.replace('name = "equipartition"', 'name = "gang"\noptions = {{slice_s = 1e9}}')
     with a_site(tmp_path, gang) as site:
         journal = tmp_path / "state" / "journal.json"
 

@@ -255,6 +255,7 @@ def test_beside_a_daemon(tmp_path: Path) -> None:
     with a_site(tmp_path, CONFIG) as site:
         until(lambda: set(site.states().values()) == {"contained"})
         assert site.run("release", "b").exit_code == 0
+        until(lambda: site.status()["domains"][0]["partition"] == "0,2")  # the next look gives a what b had
         before = site.status()
         findings = json.loads(site.run("doctor", "--json").stdout)
         (daemon,) = [one for one in findings if one["check"] == "daemon"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import libvirt
+import msgspec
 import pytest
 from vscaf.config import DomainConfig, PolicyConfig
 from vscaf.daemon.loop import Daemon
@@ -293,30 +294,45 @@ def test_a_pool_with_no_pcpu_online_keeps_everything_as_it_is(tmp_path: Path, lo
     on_host(uri, loop_runner, work, faults)
 
 
-def test_a_pcpu_that_goes_offline_is_no_change_by_somebody(tmp_path: Path, loop_runner: asyncio.Runner) -> None:
+@pytest.mark.parametrize("comes", [False, True])
+@pytest.mark.parametrize("within_a_read", [False, True])
+def test_a_pcpu_that_goes_offline_or_comes_is_no_change_by_somebody(
+    within_a_read: bool, comes: bool, tmp_path: Path, loop_runner: asyncio.Runner
+) -> None:
     """libvirt reports the pCPUs that are online as the pin of a thread that has none."""
     faults = Faults()
     uri = write_node(tmp_path, 4, {"a": (2, 2)})
-    online = [True, False, True, False]
+    online = [True, False, not comes, False]
+    switches: list[bool] = []  # of CPU 2, to be made between the pins and the pCPUs of the next read
 
     def reported(pin: tuple[bool, ...]) -> tuple[bool, ...]:
         return tuple(online) if all(pin[:4]) else pin  # this driver reports all pCPUs for a thread that has none
 
+    def emulator(pin: tuple[bool, ...]) -> tuple[bool, ...]:
+        pin = reported(pin)
+        if switches:
+            online[2] = switches.pop()
+        return pin
+
     faults.inject("getCPUMap", times=None, result=lambda _map: (4, list(online), sum(online)))
     faults.inject("vcpuPinInfo", times=None, result=lambda pins: [reported(pin) for pin in pins])
-    faults.inject("emulatorPinInfo", times=None, result=reported)
+    faults.inject("emulatorPinInfo", times=None, result=emulator)
 
     async def work(host: LibvirtHost) -> None:
         config = configured(uri, tmp_path, foreign_changes="respect", a=DomainConfig(rest="share"))
+        config = msgspec.structs.replace(config, pool="0" if comes else "0,2")  # what is online, so nothing is pinned
         faults.real.lookupByName("a").suspend()
         async with running(config, host) as daemon:
             await until(lambda: daemon.managed and domain_of(daemon, "a").state == "resting")
             assert not faults.called["pinEmulator"], "the test is about threads without a pin"
             daemon._cpus_at_s = float("inf")  # its pins are read before the pool is renewed
-            for cpu_2 in (False, True):
-                online[2] = cpu_2
-                read = faults.called["vcpuPinInfo"]
-                await until(lambda before=read: faults.called["vcpuPinInfo"] > before + 2)
+            if within_a_read:
+                switches.append(comes)
+                await until(lambda: not switches)
+            else:
+                online[2] = comes
+            read = faults.called["vcpuPinInfo"]
+            await until(lambda: faults.called["vcpuPinInfo"] > read + 2 or daemon.events.counts["foreign"])
             assert domain_of(daemon, "a").state == "resting" and not daemon.events.counts["foreign"]
 
     on_host(uri, loop_runner, work, faults)

@@ -29,15 +29,18 @@ DECISIONS = 240
 
 
 class NotingDaemon(Daemon):
-    """Keeps what it has decided."""
+    """Keeps what it has decided, and which of it while it recorded."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.done: list[dict[str, int]] = []
+        self.recorded: list[dict[str, int]] = []
 
     def _decided(self, decision: Decision) -> None:
         super()._decided(decision)
         self.done.append(dict(decision.allocations))
+        if self.decisions.recorder.since is not None:
+            self.recorded.append(self.done[-1])
 
 
 def splits(done: list[dict[str, int]]) -> set[tuple[tuple[str, int], ...]]:
@@ -66,14 +69,13 @@ async def recorded(tmp_path: Path) -> list[dict[str, int]]:
     try:
         await until(lambda: len(daemon.done) > 5)
         assert (await get(control.path, "/v1/record"))["since"] is None
-        before = len(daemon.done)
         answer = await post(control.path, "/v1/record", {"on": True})
         assert answer["since"] is not None and answer["directory"] == str(tmp_path / "state" / "record")
-        while len(daemon.done) < before + DECISIONS or len(splits(daemon.done[before:])) < 4:
+        while len(daemon.recorded) < DECISIONS or len(splits(daemon.recorded)) < 4:
             name, demand = chance.choice(sorted(DOMAINS)), chance.choice((0, 1, 2, 3, 3))
             agents[name].demand = demand
             host.be_busy(name, demand)
-            if len(daemon.done) > before + DECISIONS // 2 and daemon.policy_name == "max-speedup-fitted":
+            if len(daemon.recorded) > DECISIONS // 2 and daemon.policy_name == "max-speedup-fitted":
                 await operations.set_policy("max-speedup", {})
             target = len(daemon.done) + 4
             while len(daemon.done) < target:
@@ -85,7 +87,7 @@ async def recorded(tmp_path: Path) -> list[dict[str, int]]:
         after = len(daemon.done)
         assert (await post(control.path, "/v1/record", {"on": False}))["since"] is None
         await until(lambda: len(daemon.done) > after + 3)
-        return daemon.done[before:after]
+        return daemon.recorded
     finally:
         await control.stop()
         daemon.stop()

@@ -23,7 +23,7 @@ from .faults import Faults
 from .node import write_node
 from .test_commands import CONFIG, Site, a_site
 from .test_daemon import on_host, partitions, pins_of, running, until
-from .test_guard import alive
+from .test_guard import alive, ignored
 
 ALL = frozenset(range(5))  # where the driver's domains are when they start on a node of five CPUs
 THREE = dict.fromkeys("abc", (2, 2))
@@ -306,6 +306,7 @@ def test_a_hangup_reloads_and_leaves_the_guard_alone(tmp_path: Path) -> None:
     with a_site(tmp_path, CONFIG) as site:
         soon(lambda: set(site.states().values()) == {"contained"})
         guard = guard_of(site.process.pid)
+        soon(lambda: signal.SIGHUP in ignored(guard))  # once it has begun
 
         def hang_up() -> None:
             for pid in (guard, site.process.pid):

@@ -16,7 +16,7 @@ from vscaf_policies.gang import gang
 from .faults import Fault, Faults
 from .node import write_node
 from .test_daemon import ALL, configured, on_host, partitions, pins_of, running, until
-from .test_gang import ganging, kinds, raw, runs
+from .test_gang import FOREVER_S, ganging, kinds, raw, runs
 from .test_operations import domain_of
 
 TWO = {"a": (2, 2), "b": (2, 2)}
@@ -89,7 +89,7 @@ def test_whom_others_pause_before_vscaf_does_is_left_to_them_when_it_is_released
         async with ganging(configured(uri, tmp_path), host, load_policy("equipartition")) as daemon:
             await until(lambda: all(one.held and not one.transition.moving for one in daemon.managed.values()))  # type: ignore[union-attr]
             hung = {name: faults.inject("state", name, hang=True) for name in "ab"}
-            daemon.use_policy(PolicyConfig(name="gang", options={"slice_s": 60.0}), gang)
+            daemon.use_policy(PolicyConfig(name="gang", options={"slice_s": FOREVER_S}), gang)
             await until(lambda: any(fault.hits for fault in hung.values()))
             (name,) = [name for name, fault in hung.items() if fault.hits]
             raw(faults, name).suspend()

@@ -129,7 +129,7 @@ def test_cells_are_on_their_nodes_and_siblings_on_siblings(
     async def work() -> None:
         async with managing(tmp_path, neighbours, {"a": CPUS}, elements) as (daemon, _host, faults):
             await until(lambda: "a" in {one.name for one in daemon.managed.values()})
-            await until(lambda: domain_of(daemon, "a").state == "cooperating" and alone(faults, "a", CPUS)(), 30.0)
+            await until(lambda: domain_of(daemon, "a").state == "cooperating" and alone(faults, "a", CPUS)())
             where = [next(iter(one)) for one in pins(faults, "a")]
             assert sorted(where) == list(range(CPUS))
             assert [node_of(one, neighbours) for one in where] == [1] * 4 + [0] * 4
@@ -149,11 +149,10 @@ def test_two_domains_with_threads_and_one_that_leaves(
 
     async def work() -> None:
         async with managing(tmp_path, neighbours, {"a": 4, "b": 4}, elements, smt=smt) as (daemon, _host, faults):
-            await until(lambda: len(daemon.managed) == 2, 30.0)
+            await until(lambda: len(daemon.managed) == 2)
             for name in "ab":
                 await until(
-                    lambda name=name: domain_of(daemon, name).state == "cooperating" and alone(faults, name, 4)(),
-                    30.0,
+                    lambda name=name: domain_of(daemon, name).state == "cooperating" and alone(faults, name, 4)()
                 )
             where = {name: [next(iter(one)) for one in pins(faults, name)] for name in "ab"}
             assert sorted(where["a"] + where["b"]) == list(range(CPUS))
@@ -163,7 +162,7 @@ def test_two_domains_with_threads_and_one_that_leaves(
                     assert cores[0::2] == cores[1::2] and cores[0] != cores[2]
             faults.real.lookupByName("b").destroy()
             await until(lambda: len(daemon.managed) == 1)
-            await until(lambda: domain_of(daemon, "a").state == "cooperating", 30.0)
+            await until(lambda: domain_of(daemon, "a").state == "cooperating")
             assert [next(iter(one)) for one in pins(faults, "a")] == where["a"]
 
     loop_runner.run(work())
@@ -191,7 +190,7 @@ def test_the_guests_cpus_are_its_vcpus_in_the_order_in_which_they_were_enabled(
 
             faults.inject("vcpus", "a", times=None, result=listed)
             await until(lambda: len(daemon.managed) == 1)
-            await until(lambda: domain_of(daemon, "a").state == "cooperating" and alone_each(placed()), 30.0)
+            await until(lambda: domain_of(daemon, "a").state == "cooperating" and alone_each(placed()))
             assert placed().keys() == {0, 3} and placed()[0] != placed()[3]
 
     loop_runner.run(work())

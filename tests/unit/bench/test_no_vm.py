@@ -221,7 +221,8 @@ def test_short_programs_of_the_loop_are_watched(place):
     assert len(cpu_s) >= sum(len(one) for one in done) >= 2
     watched = watch.watched()
     first, last = watched.readings[0], watched.readings[-1]
-    assert len(meters) == 2 and last.run_s - first.run_s >= sum(cpu_s) > 0
-    assert last.bench_s - first.bench_s >= sum(cpu_s)
+    known_s = sum(cpu_s) - 1e-6  # the watch adds the same numbers in another order
+    assert len(meters) == 2 and last.run_s - first.run_s >= known_s > 0
+    assert last.bench_s - first.bench_s >= known_s
     both = (done[0][0].start_s, done[0][-1].end_s)
     assert watched.steady("first", *both, 1e6) > 0 and watched.load(*both).run_s > 0

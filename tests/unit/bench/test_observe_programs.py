@@ -70,7 +70,7 @@ def test_children_that_compute_belong_to_the_measured(child_burns):
 
 
 def test_children_that_have_ended_still_belong_to_the_measured():
-    process = start(f"for n in $(seq 20); do sh -c '{BURN}'; done; sleep 1000")
+    process = start(f"for n in $(seq 200); do sh -c '{BURN}'; done; sleep 1000")
     try:
         with HostLoadMeter(CPUS, []) as meter:
             meter.add(process.pid)

@@ -114,7 +114,7 @@ def test_a_clock_that_runs_at_another_pace_is_said_and_nothing_is_kept(tmp_path,
         assert len(samples) == 1
     else:
         with pytest.raises(
-            PlaceError, match=r"the clock of guest second went -?0\.[0-9]+ s in 0\..*while the host is idle"
+            PlaceError, match=r"the clock of guest second went -?[0-9]+\.[0-9]+ s in [0-9]+\..*while the host is idle"
         ):
             made(tmp_path, place, Timing(None, (0.0, 0.0)))
         assert SampleFile(tmp_path / "samples", {}).samples == []

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ports import reserved_port
 from prometheus_client.parser import text_string_to_metric_families
 from vscaf.control import metrics as metrics_module
 from vscaf.control.metric_families import MOST_DOMAINS
@@ -248,16 +249,8 @@ def test_no_more_series_than_were_agreed() -> None:
     assert got["vscaf_domains", "cooperating"] == MOST_DOMAINS + 50
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 def test_over_http_and_nothing_else_there() -> None:
-    async def main() -> None:
-        port = free_port()
+    async def main(port: int) -> None:
         server = MetricsServer(f"127.0.0.1:{port}")
         await server.start(lambda: b"vscaf_up 1\n")
         try:
@@ -272,15 +265,15 @@ def test_over_http_and_nothing_else_there() -> None:
             async with asyncio.timeout(HANG_S):
                 await server.stop()
 
-    asyncio.run(main())
+    with reserved_port() as port:
+        asyncio.run(main(port))
 
 
 @pytest.mark.slow
 def test_idle_connections_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "SCRAPE_S", 3.0)
 
-    async def main() -> None:
-        port = free_port()
+    async def main(port: int) -> None:
         server = MetricsServer(f"127.0.0.1:{port}")
         await server.start(lambda: b"")
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
@@ -293,7 +286,8 @@ def test_idle_connections_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> No
                 one.close()
             await server.stop()
 
-    asyncio.run(main())
+    with reserved_port() as port:
+        asyncio.run(main(port))
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1:9753", "[2001:db8::1]:9753"])
@@ -312,8 +306,8 @@ def test_a_port_that_is_taken() -> None:
 
 
 def test_two_that_were_started_at_once() -> None:
-    port = free_port()
-    first = MetricsServer(f"127.0.0.1:{port}")
-    with pytest.raises(UsageError, match=r"metrics_address .*in use"):
-        MetricsServer(f"127.0.0.1:{port}")
-    asyncio.run(first.stop())
+    with reserved_port() as port:
+        first = MetricsServer(f"127.0.0.1:{port}")
+        with pytest.raises(UsageError, match=r"metrics_address .*in use"):
+            MetricsServer(f"127.0.0.1:{port}")
+        asyncio.run(first.stop())

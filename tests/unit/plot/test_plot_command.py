@@ -16,6 +16,7 @@ from control_recorder import Recorder, on_server
 from vscaf.cli.main import main
 from vscaf.events import EventLog
 from vscaf.lab.polling import soon, until
+from vscaf.occupancy.qemu import vcpu_threads
 from vscaf.plot import session
 from vscaf.plot.recording import Recording, _to_sample, record
 from vscaf_bench.pseudo_terminal import in_terminal
@@ -38,6 +39,7 @@ def qemu(name: str = NAME) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-c", COMPUTES, "-name", f"guest={name},debug-threads=on"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         try:
+            until(lambda: vcpu_threads(process.pid))  # only then does it look like QEMU
             yield process
         finally:
             process.communicate()

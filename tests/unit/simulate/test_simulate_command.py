@@ -346,7 +346,7 @@ def command(*arguments: object) -> list[str]:
 def test_as_a_program(short: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = subprocess.run(
-        command(short, "--policy", "equipartition,max-speedup", "--jobs", 2, "--output", out),
+        command(short, "--policy", "equipartition,max-speedup", "--jobs", 2, "--output", out, "--no-pictures"),
         capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

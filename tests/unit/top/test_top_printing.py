@@ -207,6 +207,12 @@ def test_the_status_as_json(directory: Path) -> None:
     with_domains(work, directory)
 
 
+async def says(stream: asyncio.StreamReader, text: str) -> None:
+    """Reads lines until one contains *text*."""
+    while text not in (line := (await stream.readline()).decode()):
+        assert line, f"it has ended and did not say: {text}"
+
+
 def test_the_status_as_json_waits_for_a_daemon(directory: Path) -> None:
     async def work() -> None:
         arguments = ["top", "--json", "--interval", "0.25", "--socket", f"{directory}/s"]
@@ -215,11 +221,11 @@ def test_the_status_as_json_waits_for_a_daemon(directory: Path) -> None:
         )
         assert process.stdout is not None and process.stderr is not None
         try:
-            assert "is `vscaf daemon` running" in (await process.stderr.readline()).decode()
+            await says(process.stderr, "is `vscaf daemon` running")
             async with serving(directory / "s"):
                 lines = [json.loads(await process.stdout.readline()) for _ in range(2)]
             assert [line["policy"] for line in lines] == ["max-speedup"] * 2
-            assert "is `vscaf daemon` running" in (await process.stderr.readline()).decode()
+            await says(process.stderr, "is `vscaf daemon` running")
         finally:
             process.kill()
             await process.wait()

@@ -14,6 +14,8 @@ from vscaf.values import DomainSettings
 
 def read_settings(domain: Any) -> DomainSettings:
     """The settings of a running domain. libvirtError as raised by libvirt; HypervisorError for unreadable XML."""
+    connection = domain.connect()
+    width, before_map, _online = connection.getCPUMap()
     vcpus = domain.vcpusFlags(LIVE)
     described = parse_description(domain.XMLDesc())
     listed = [mask_cpus(mask) for mask in domain.vcpuPinInfo(LIVE)]
@@ -24,7 +26,7 @@ def read_settings(domain: Any) -> DomainSettings:
         each, masks = domain.vcpus()
         pins = {one[0]: mask_cpus(mask) for one, mask in zip(each, masks, strict=True)}
     emulator_pin = mask_cpus(domain.emulatorPinInfo(LIVE))
-    width, online_map, _online = domain.connect().getCPUMap()
+    _width, after_map, _online = connection.getCPUMap()  # again: a pCPU may come or go while the pins are read
     everywhere = described.cpuset or frozenset(range(width))
     return DomainSettings(
         vcpus=vcpus,
@@ -34,7 +36,7 @@ def read_settings(domain: Any) -> DomainSettings:
         iothread_pins={one: pin or everywhere for one, pin in described.iothread_pins.items()},
         unplugged_pins={vcpu: pin for vcpu, pin in described.vcpu_pins.items() if vcpu not in plugged},
         unpinned=everywhere,
-        online=mask_cpus(online_map),
+        online=mask_cpus(before_map) & mask_cpus(after_map),
     )
 
 
