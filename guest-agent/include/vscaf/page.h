@@ -33,7 +33,7 @@
 #define VSCAF_CONTROL_CALL_SHIFT 8u
 
 /* Bits of vscaf_page.program: what is known about the program and its number of threads. */
-#define VSCAF_PROGRAM_ASKED 1u    /* it was told a number of threads (omp_get_max_threads, omp_get_num_procs) */
+#define VSCAF_PROGRAM_ASKED 1u    /* it was told a number of threads (omp_get_max_threads and others: team-size.md) */
 #define VSCAF_PROGRAM_SET 2u      /* it set the number itself (omp_set_num_threads) */
 #define VSCAF_PROGRAM_BOUND 4u    /* its threads are bound to places (OMP_PROC_BIND and the like) */
 #define VSCAF_PROGRAM_KEEPS 8u    /* a section reads thread-private data that an earlier section wrote */
