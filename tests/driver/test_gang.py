@@ -574,6 +574,7 @@ def test_a_newcomer_waits_for_a_round_at_most(tmp_path: Path, loop_runner: async
         raw(faults, "c").destroy()
         async with ganging(config, host, slice_s=0.5) as daemon:
             await in_turn(daemon, 1)
+            faults.inject("vcpuPinInfo", "c", late_s=1.2)  # so others have their turns before it takes part
             raw(faults, "c").create()
             await until(
                 lambda: len(daemon.managed) == 3 and domain_of(daemon, "c").held == {0, 2} and runs(faults, "c")
