@@ -49,12 +49,12 @@ def again(guest: Guest) -> None:
 
 
 def unique(name: str) -> str:
-    """The name for a domain that several processes of tests may run at the same time.
+    """The name for a domain that several processes of tests may run at the same time. No line is broken within it.
 
     Without systemd libvirt names a domain's cgroups only by its name and its number, which each libvirtd counts from 1.
     Domains of two labs with the same name and number would overwrite each other's pins.
     """
-    return f"{name}-{os.getpid()}"
+    return f"{name}{os.getpid()}"
 
 
 @pytest.fixture(scope="session")
