@@ -60,5 +60,8 @@ bool known_never_returns(const char *name)
             return true;
     return starts(name, "_gfortran_stop_") || starts(name, "_gfortran_error_stop_")
            || starts(name, "_gfortran_runtime_error") || starts(name, "_gfortran_os_error")
-           || (starts(name, "_ZSt") && strstr(name, "__throw_"));
+           || (starts(name, "_ZSt") && strstr(name, "__throw_"))
+           /* Of sanitizers that do not go on after an error. */
+           || (starts(name, "__asan_report_") && !strstr(name, "_noabort"))
+           || (starts(name, "__ubsan_handle_") && strstr(name, "_abort"));
 }
