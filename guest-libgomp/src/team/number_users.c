@@ -15,13 +15,8 @@ struct users {
     uintptr_t bases[USERS_MAX];
 };
 
-/* The last result. The dynamic linker's lock protects it: only the visits below use it. */
-static struct users known;
-
-struct search {
-    bool building; /* this search has found `known` to be old */
-    struct users found;
-};
+/* The last result that this thread has found. */
+static _Thread_local struct users known __attribute__((tls_model("initial-exec")));
 
 static bool asks_number(const struct reference *reference, void *argument)
 {
@@ -33,14 +28,12 @@ static bool asks_number(const struct reference *reference, void *argument)
 
 static int visit(struct dl_phdr_info *info, size_t size, void *argument)
 {
-    struct search *search = argument;
+    bool *building = argument; /* `known` was found to be old */
     bool counted = size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs;
-    if (!search->building) {
-        if (counted && known.loads == info->dlpi_adds && known.unloads == info->dlpi_subs) {
-            search->found = known;
+    if (!*building) {
+        if (counted && known.loads == info->dlpi_adds && known.unloads == info->dlpi_subs)
             return 1;
-        }
-        search->building = true;
+        *building = true;
         known = (struct users){.loads = counted ? info->dlpi_adds : 0, .unloads = counted ? info->dlpi_subs : 0};
     }
     struct link_map map = {.l_addr = info->dlpi_addr};
@@ -54,19 +47,17 @@ static int visit(struct dl_phdr_info *info, size_t size, void *argument)
             known.bases[known.count] = info->dlpi_addr;
         known.count++;
     }
-    search->found = known;
     return 0;
 }
 
 struct number_users number_users_beside(uintptr_t base)
 {
-    struct search search = {.building = false};
-    dl_iterate_phdr(visit, &search);
-    const struct users *found = &search.found;
-    struct number_users users = {.own = found->count > USERS_MAX, .others = found->count > USERS_MAX};
-    for (size_t i = 0; i < found->count && i < USERS_MAX; i++) {
-        users.own |= found->bases[i] == base;
-        users.others |= found->bases[i] != base;
+    bool building = false;
+    dl_iterate_phdr(visit, &building);
+    struct number_users users = {.own = known.count > USERS_MAX, .others = known.count > USERS_MAX};
+    for (size_t i = 0; i < known.count && i < USERS_MAX; i++) {
+        users.own |= known.bases[i] == base;
+        users.others |= known.bases[i] != base;
     }
     return users;
 }
