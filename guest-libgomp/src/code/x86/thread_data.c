@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "code/x86/slots.h"
-#include "code/x86/walk.h"
 
 void data_record_kept_read(struct inspection *in)
 {
@@ -18,7 +17,7 @@ void data_record_untracked(struct inspection *in)
 {
     if (!in->recording || !in->view->tls_bytes)
         return;
-    in->findings.unsure |= !follow_settled(in);
+    in->findings.unsure |= !inspection_settled(in);
     in->findings.touches_thread_data = true;
     data_record_kept_read(in);
 }

@@ -43,7 +43,7 @@ static void forget_call(struct state *state)
 void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth)
 {
     if (depth >= CODE_DEPTH) {
-        in->findings.unsure |= !follow_settled(in);
+        in->findings.unsure |= !inspection_settled(in);
         for (size_t a = 0; a < ARGUMENTS; a++)
             data_escapes(in, state->registers[argument_registers[a]]);
         forget_call(state);
@@ -138,7 +138,7 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
 static void call_unknown(struct inspection *in, struct state *state)
 {
     if (in->recording) {
-        in->findings.unsure |= !follow_settled(in);
+        in->findings.unsure |= !inspection_settled(in);
         for (size_t a = 0; a < ARGUMENTS; a++)
             data_escapes(in, state->registers[argument_registers[a]]);
     }
@@ -299,15 +299,10 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
     forget_registers(state, i->changed);
 }
 
-bool follow_settled(const struct inspection *in)
+/* True if the rest of the code cannot change the result. */
+static bool finished(const struct inspection *in)
 {
-    return in->team_size
-           && (!in->view->tls_bytes || (in->findings.keeps_thread_data && in->findings.writes_thread_data));
-}
-
-bool follow_finished(const struct inspection *in)
-{
-    return in->findings.tells_number && in->findings.thread_data_beside && follow_settled(in);
+    return in->findings.tells_number && in->findings.thread_data_beside && inspection_settled(in);
 }
 
 static void follow_block(struct inspection *in, const struct code_function *function, struct state *states,
@@ -319,7 +314,7 @@ static void follow_block(struct inspection *in, const struct code_function *func
     bool master_before = in->master;
     in->master |= block.master_only;
     struct state state = states[number - function->first_block];
-    for (uint32_t n = 0; n < block.count && !follow_finished(in); n++) {
+    for (uint32_t n = 0; n < block.count && !finished(in); n++) {
         if (++in->steps > STEPS_MAX) {
             in->code.incomplete = in->code.exhausted = true;
             break;
@@ -421,7 +416,7 @@ static void follow_function(struct inspection *in, struct code_function *functio
         }
         in->recording = true;
     }
-    for (uint32_t n = 0; n < function->order_count && !in->code.exhausted && !follow_finished(in); n++) {
+    for (uint32_t n = 0; n < function->order_count && !in->code.exhausted && !finished(in); n++) {
         uint16_t number = in->code.order[function->order + n];
         if (states[number - function->first_block].reached)
             follow_block(in, function, states, number, &result, &changed, depth);

@@ -7,11 +7,4 @@
 /* Follows the function at `entry`, `depth` calls inside the section. `state` becomes the state at its return. */
 void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth);
 
-/* True if nothing more can be found about thread data and the thread's number. What is not known after that does not
- * matter to them. */
-bool follow_settled(const struct inspection *in);
-
-/* True if the rest of the code cannot change the result. */
-bool follow_finished(const struct inspection *in);
-
 #endif
