@@ -102,7 +102,11 @@ def pair(booted_pair: Pair) -> Pair:
 
 
 def move(guest: Guest, target: PrivateLibvirt) -> Guest:
-    """Moves the running guest to another libvirtd, as if to another machine. QEMU, sockets and logs are new."""
+    """Moves the running guest to another libvirtd, as if to another machine. QEMU, sockets and logs are new.
+
+    Not live, so the guest stands still while its memory is copied: in a live move QEMU without KVM now and then loses
+    what a computing guest writes meanwhile, and its kernel crashes on corrupted lists later.
+    """
     there = Guest(
         target,
         guest.name,
@@ -118,7 +122,7 @@ def move(guest: Guest, target: PrivateLibvirt) -> Guest:
         libvirt.VIR_MIGRATE_PARAM_URI: f"unix://{target.directory}/move.sock",
         libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
     }
-    guest.domain.migrate3(target.connection, parameters, libvirt.VIR_MIGRATE_LIVE)
+    guest.domain.migrate3(target.connection, parameters, 0)
     guest.runner.close()
     retry_until(f"the socket of {guest.name} on its new host", lambda: there.reconnect() is None)
     return there

@@ -287,7 +287,7 @@ def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None
 
 
 def test_moved_while_it_runs(tmp_path: Path, shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
-    """Live migration to another host and back: the program computes on, and the agent serves the present host."""
+    """Migration to another host and back: the program computes on, and the agent serves the present host."""
     with PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE, hostname="elsewhere") as elsewhere:
         host = Host(lone_guest)
         host.connect()
