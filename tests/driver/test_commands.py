@@ -249,17 +249,22 @@ def test_metrics_on_both_doors(site: Site) -> None:
     assert 'vscaf_events_total{kind="started"} 1.0' in text
 
 
-def test_a_second_daemon_with_the_same_metrics_address_changes_nothing(site: Site) -> None:
-    other = site.directory / "other.toml"
-    text = site.config.read_text(encoding="utf-8").replace("/state", "/other").replace("/control.sock", "/other.sock")
-    other.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "vscaf", "daemon", "--config", str(other)],
+def second_daemon(config: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a daemon that is expected to end by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "vscaf", "daemon", "--config", str(config)],
         capture_output=True,
         text=True,
         timeout=HANG_S,
         check=False,
     )
+
+
+def test_a_second_daemon_with_the_same_metrics_address_changes_nothing(site: Site) -> None:
+    other = site.directory / "other.toml"
+    text = site.config.read_text(encoding="utf-8").replace("/state", "/other").replace("/control.sock", "/other.sock")
+    other.write_text(text, encoding="utf-8")
+    done = second_daemon(other)
     assert done.returncode == 2
     warning, error = done.stderr.splitlines()
     assert "policy equipartition ignores weights" in warning and "metrics_address" in error and "in use" in error
@@ -271,13 +276,7 @@ def test_a_second_daemon_on_the_same_libvirt_changes_nothing_whatever_its_direct
     text = site.config.read_text(encoding="utf-8").replace("/state", "/other").replace("/control.sock", "/other.sock")
     with reserved_port() as port:
         other.write_text(text.replace(f":{site.port}", f":{port}"), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "vscaf", "daemon", "--config", str(other)],
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-            check=False,
-        )
+        done = second_daemon(other)
     assert done.returncode == 2
     warning, error = done.stderr.splitlines()
     assert "policy equipartition ignores weights" in warning
