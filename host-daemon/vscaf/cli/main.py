@@ -22,11 +22,13 @@ from vscaf.cli.record import record
 from vscaf.cli.replay import replay
 from vscaf.cli.top import top
 from vscaf.command_line import config_option
-from vscaf.config import DEFAULT_CONFIG, HELP, load_config
+from vscaf.config import DEFAULT_CONFIG, HELP, Config, load_config
+from vscaf.core.place.topology import SmtMode, pool_topology
 from vscaf.errors import HypervisorError, NotSupported, UsageError, VscafError
 from vscaf.prepare.command import prepare
 from vscaf.simulate.command import simulate
 from vscaf.terminal import one_line
+from vscaf.top.host_cpus import read_host_cpus
 
 
 class Commands(click.Group):
@@ -117,8 +119,8 @@ def daemon(config: Path, verbose: bool, help_config: bool) -> None:
 def check_config(file: Path, as_json: bool) -> None:
     """Check whether the daemon would accept the configuration FILE (default: VSCAF_CONFIG, else /etc/vscaf/vscaf.toml).
 
-    This checks keys, values, groups and the policy with its options, and warns of weights that the policy ignores. It
-    does not ask libvirt: only the daemon checks at its start whether the pool's CPUs and the domains exist.
+    This checks keys, values, groups and the policy with its options. It warns of weights that the policy ignores, and
+    of a pool that the daemon would refuse on this host. It does not ask libvirt: `vscaf doctor` does.
 
     \b
     Example:
@@ -128,12 +130,12 @@ def check_config(file: Path, as_json: bool) -> None:
 
     try:
         config = load_config(file)
-        warning = check_host(config)
+        warnings = [one for one in (check_host(config), refused_here(config)) if one]
     except VscafError as error:
         click.echo(f"vscaf: {one_line(error)}", err=True)
         sys.exit(2)
-    if warning:
-        click.echo(f"vscaf: warning: {one_line(warning)}", err=True)
+    for one in warnings:
+        click.echo(f"vscaf: warning: {one_line(one)}", err=True)
     if as_json:
         found = {
             "file": str(file),
@@ -141,8 +143,20 @@ def check_config(file: Path, as_json: bool) -> None:
             "policy": config.policy.name,
             "domains": sorted(config.domains),
         }
-        click.echo(json.dumps(found | {"metadata": config.metadata, "warning": warning or None}, indent=2))
+        click.echo(json.dumps(found | {"metadata": config.metadata, "warning": "; ".join(warnings) or None}, indent=2))
         return
     named = ", ".join(sorted(config.domains)) or "none by name"
     also = ", and those marked by their metadata" if config.metadata else ""
     click.echo(f"{file}: good: pool {config.pool}, policy {config.policy.name}, domains: {named}{also}")
+
+
+def refused_here(config: Config) -> str:
+    """Why the daemon would refuse the pool on this host, or "". No error, because the file may be for another host."""
+    host = read_host_cpus()
+    if not host.online:
+        return ""
+    try:
+        pool_topology(config.pool_cpus, host, SmtMode(config.smt))
+    except UsageError as error:
+        return f"the daemon would not start on this host: {error}"
+    return ""

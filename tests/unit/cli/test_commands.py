@@ -13,7 +13,9 @@ from vscaf.cli.client import event_line
 from vscaf.cli.main import main
 from vscaf.command_line import parse_options
 from vscaf.config import Config
+from vscaf.cpulist import parse_cpu_list
 from vscaf.errors import UsageError, VscafError
+from vscaf.values import HostCpus
 
 COMMANDS = [
     ["status"],
@@ -119,7 +121,14 @@ def test_off_really_asks_the_journal(config: Path) -> None:
     assert done.stdout.startswith(f"nothing was put back: no daemon answers at {config.parent}/mine.sock")
 
 
-def test_check_config(config: Path, tmp_path: Path) -> None:
+def cores_of_this_host(monkeypatch: pytest.MonkeyPatch, *cores: str) -> None:
+    of_cores = tuple(map(parse_cpu_list, cores))
+    found = HostCpus(frozenset[int]().union(*of_cores), of_cores, {})
+    monkeypatch.setattr("vscaf.cli.main.read_host_cpus", lambda: found)
+
+
+def test_check_config(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cores_of_this_host(monkeypatch, "0", "1")
     good = vscaf("check-config", str(config))
     assert vscaf("check-config", VSCAF_CONFIG=str(config)).output == good.output, "another file than other commands use"
     assert good.exit_code == 0
@@ -143,7 +152,27 @@ def test_check_config(config: Path, tmp_path: Path) -> None:
             assert word in done.stderr
 
 
-def test_check_config_warns_of_weights_that_the_policy_ignores(tmp_path: Path) -> None:
+def test_check_config_warns_of_a_pool_that_the_daemon_refuses_on_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "vscaf.toml"
+
+    def checked(text: str) -> str:
+        file.write_text(text, encoding="utf-8")
+        done = vscaf("check-config", str(file))
+        assert done.exit_code == 0 and "good" in done.stdout
+        return done.stderr
+
+    cores_of_this_host(monkeypatch, "0,4", "1,5", "2,6", "3,7")
+    assert checked('pool = "1-3,5-7"') == checked('pool = "2-7"\nsmt = "thread"') == ""
+    assert "would not start on this host: pool: CPU 4 shares a core with CPU 0" in checked('pool = "2-7"')
+    assert "CPU 8 is not online" in checked('pool = "2,6,8"')
+    cores_of_this_host(monkeypatch)
+    assert checked('pool = "2-7"') == "", "a host that tells nothing is no reason to warn"
+
+
+def test_check_config_warns_of_weights_that_the_policy_ignores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cores_of_this_host(monkeypatch, "0", "1")
     file = tmp_path / "weights.toml"
 
     def checked(policy: str, weights: str) -> str:
