@@ -19,8 +19,8 @@ from vscaf.top.printing import print_once, print_tables
 from vscaf.values import HostCpus
 
 NO_TEXTUAL = (
-    "the live view needs textual 2.1 or later ({error}): apt-get install python3-textual (Debian 13) or "
-    "pip install 'vscaf[top]'; `vscaf top --once` and `vscaf top | cat` work without it"
+    "the live view needs textual 2.1 or later ({error}): apt-get install python3-textual (from Debian 13 on), or "
+    "pip install '.[top]' in a clone of vscaf; `vscaf top --once` and `vscaf top | cat` work without it"
 )
 
 

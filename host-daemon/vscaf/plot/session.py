@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from vscaf.cpulist import format_cpu_list
+from vscaf.drawing import why_no_pictures
 from vscaf.errors import UsageError, VscafError
 from vscaf.plot.recording import Recording, record
 from vscaf.plot.terminal import text, timeline
@@ -30,13 +31,8 @@ def check_output(output: Path, suffixes: Iterable[str]) -> None:
         raise UsageError(f"--output {output}: the name must end in {' or '.join(suffixes)}")
     if not output.parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.parent}: make it first")
-    try:
-        import matplotlib.figure  # noqa: F401, PLC0415  (optional, and slow to import)
-    except ImportError as error:
-        raise UsageError(
-            f"a picture needs matplotlib ({error}): apt-get install python3-matplotlib, or pip install "
-            "'vscaf[pictures]'; without --output the timeline is drawn in the terminal"
-        ) from error
+    if why_not := why_no_pictures():
+        raise UsageError(f"{why_not}; without --output the timeline is drawn in the terminal")
 
 
 async def run(path: Path, recording: Recording, end_s: float | None, *, live: bool) -> None:

@@ -17,6 +17,7 @@ from rich.text import Text
 from vscaf_policies import PolicyError, PoolState
 from vscaf_policies.registry import policy_names
 
+from vscaf.drawing import why_no_pictures
 from vscaf.errors import UsageError, VscafError
 from vscaf.simulate.policies import DEFAULT_POLICIES, find_policy, option_names, options_for
 from vscaf.simulate.report.document import Outcomes, document
@@ -134,16 +135,13 @@ def _draws_pictures(arguments: Arguments) -> bool:
     """Whether to draw pictures. UsageError if the user wants pictures and they cannot be drawn."""
     if arguments.output is None or arguments.pictures is False:
         return False
-    from vscaf.simulate.report.pictures import need_matplotlib  # noqa: PLC0415  (only where there are pictures)
-
-    try:
-        need_matplotlib()
-    except UsageError as error:
-        if arguments.pictures:
-            raise
-        click.echo(f"vscaf: no pictures: {error}", err=True)
-        return False
-    return True
+    why_not = why_no_pictures()
+    if not why_not:
+        return True
+    if arguments.pictures:
+        raise UsageError(f"{why_not}; --no-pictures leaves them out")
+    click.echo(f"vscaf: no pictures: {why_not}", err=True)
+    return False
 
 
 def _make_directory(directory: Path) -> None:

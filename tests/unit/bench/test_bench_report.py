@@ -367,10 +367,14 @@ def test_without_matplotlib_the_page_says_so_and_the_rest_is_there(
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return real(name, *arguments, **named)
 
-    monkeypatch.setattr(builtins, "__import__", without)
-    page = written(tmp_path, some_samples())
-    assert "matplotlib is not installed" in page.text and "pip install 'vscaf[pictures]'" in page.text
-    assert not (tmp_path / "pictures").exists() and len(page.tables["together"]) == 10
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "__import__", without)
+        missing = written(tmp_path / "missing", some_samples())
+    monkeypatch.setattr("matplotlib.__version_info__", (3, 6, 3, "final", 0))
+    old = written(tmp_path / "old", some_samples())
+    for page, name in ((missing, "missing"), (old, "old")):
+        assert "they need matplotlib 3.8 or later" in page.text and "pip install '.[pictures]'" in page.text
+        assert not (tmp_path / name / "pictures").exists() and len(page.tables["together"]) == 10
 
 
 def printed(found: Figures, width: int = 120) -> str:

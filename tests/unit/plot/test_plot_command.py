@@ -135,9 +135,18 @@ def test_outputs_that_cannot_be_written_are_refused_at_once(tmp_path: Path, outp
 
 
 def test_without_matplotlib_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> str:
+        done = vscaf_plot("--seconds", "86400", "--output", str(tmp_path / "x.png"))
+        assert done.exit_code == 2 and done.stderr.count("\n") == 1
+        assert "python3-matplotlib" in done.stderr and "'.[pictures]'" in done.stderr
+        return done.stderr
+
+    with monkeypatch.context() as patch:
+        patch.setattr("matplotlib.__version_info__", (3, 6, 3, "final", 0))
+        patch.setattr("matplotlib.__version__", "3.6.3")
+        assert "matplotlib 3.8 or later (this is 3.6.3)" in refused()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    done = vscaf_plot("--seconds", "86400", "--output", str(tmp_path / "x.png"))
-    assert done.exit_code == 2 and "python3-matplotlib" in done.stderr and "vscaf[pictures]" in done.stderr
+    assert "matplotlib 3.8 or later" in refused()
 
 
 def test_no_domain_runs(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Pictures of runs: the content of the figures, and their files."""
 
-import builtins
 import struct
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +12,6 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from simulated_runs import EQUAL, FITTED, UNMANAGED, a_run, outcomes, two_guests
-from vscaf.errors import UsageError
 from vscaf.simulate.report.document import Outcomes
 from vscaf.simulate.report.oracle import best_static
 from vscaf.simulate.report.picture_files import file_name, first_seed, write_pictures
@@ -21,7 +19,6 @@ from vscaf.simulate.report.pictures import (
     FEW_GUESTS,
     allocations_figure,
     colours,
-    need_matplotlib,
     shown_s,
     steps,
 )
@@ -227,19 +224,6 @@ def test_no_splits_of_one_or_four_guests_nor_of_changing_curves() -> None:
 def test_the_first_seed_of_each_policy_is_drawn() -> None:
     again = replace(FITTED, seed=2)
     assert first_seed([EQUAL, FITTED, again]) == [EQUAL, FITTED]
-
-
-def test_without_matplotlib_the_mend_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError("No module named 'matplotlib'")
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match=r"pip install 'vscaf\[pictures\]'"):
-        need_matplotlib()
 
 
 def test_names_with_dollars_are_drawn(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_without_textual_the_message_says_what_to_do(tmp_path: Path) -> None:
     ) as terminal:
         until(terminal.ended)
         assert terminal.process.returncode == 1
-        assert b"no textual here" in terminal.output and b"vscaf[top]" in terminal.output
+        assert b"no textual here" in terminal.output and b"'.[top]'" in terminal.output
 
 
 def test_a_terminal_that_cannot_move_its_cursor_gets_tables(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from vscaf.bench.report.table import numbers, terminal_report
 from vscaf.bench.report.timelines import TIMELINES, Timeline, Timelines
 from vscaf.bench.samples import Sample, counted, read_samples
 from vscaf.bench.speed import work_between
+from vscaf.drawing import why_no_pictures
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -104,17 +105,15 @@ def _write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def _draw(directory: Path, figures: Figures, cpus: int, timelines: Sequence[Timeline]) -> list[Drawn] | None:
-    """Draws all pictures into *directory*; None if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: PLC0415  (optional, and slow to import)
-
-        from vscaf.bench.report.pictures import pictures  # noqa: PLC0415
-        from vscaf.bench.report.split_pictures import split_pictures  # noqa: PLC0415
-        from vscaf.bench.report.timeline_pictures import timeline_pictures  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "matplotlib":
-            raise
+    """Draws all pictures into *directory*; None if matplotlib is missing or too old."""
+    if why_no_pictures():
         return None
+    import matplotlib  # noqa: PLC0415  (optional, and slow to import)
+
+    from vscaf.bench.report.pictures import pictures  # noqa: PLC0415
+    from vscaf.bench.report.split_pictures import split_pictures  # noqa: PLC0415
+    from vscaf.bench.report.timeline_pictures import timeline_pictures  # noqa: PLC0415
+
     directory.mkdir(exist_ok=True)
     out = []
     for one in [*pictures(figures, cpus), *split_pictures(figures), *timeline_pictures(timelines)]:

@@ -25,6 +25,7 @@ from vscaf.bench.report.table import (
     summary_rows,
 )
 from vscaf.bench.samples import Sample
+from vscaf.drawing import INSTALL, NEEDED
 
 STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; color: #1a1a1a; background: white; max-width: 74rem; margin: 2rem auto;
@@ -67,7 +68,7 @@ def page(
     samples: Sequence[Sample],
     pictures: Sequence[Drawn] | None,
 ) -> str:
-    """The page. pictures: None if matplotlib is missing."""
+    """The page. pictures: None if matplotlib is missing or too old."""
     parts = [
         _answer(recommendation, context),
         _tables(figures),
@@ -161,8 +162,8 @@ def _pictures(pictures: Sequence[Drawn] | None) -> str:
     out = ['<h2 id="pictures">Pictures</h2>\n']
     if pictures is None:
         out.append(
-            "<p>There are no pictures, because matplotlib is not installed: <code>pip install 'vscaf[pictures]'</code>,"
-            " then <code>vscaf bench report DIRECTORY</code>.</p>\n"
+            f"<p>There are no pictures, because they need {NEEDED}: {escape(INSTALL)}. Then <code>vscaf bench report"
+            " DIRECTORY</code>.</p>\n"
         )
     else:
         out.append(

@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vscaf.errors import UsageError
 from vscaf.simulate.engine.result import Run
 from vscaf.simulate.report.summary import finished_s, measure, quantile, short_names
 from vscaf.simulate.scenarios.scenario import Scenario
@@ -29,16 +28,6 @@ LONGEST_SOURCE = 185
 
 LONG_S = 3 * 3600.0
 """Times of longer scenarios are in hours."""
-
-
-def need_matplotlib() -> None:
-    """UsageError, with the command that installs it, if matplotlib is missing."""
-    try:
-        import matplotlib.figure  # noqa: F401, PLC0415  (slow to import, and only needed for pictures)
-    except ImportError as error:
-        raise UsageError(
-            f"pictures need matplotlib ({error}): pip install 'vscaf[pictures]', or leave them out with --no-pictures"
-        ) from error
 
 
 def allocations_figure(scenario: Scenario, runs: Sequence[Run]) -> Figure:
