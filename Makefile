@@ -50,6 +50,7 @@ programs: setup ## build the C parts with gcc
 
 image: programs venv ## build the guest image
 	@$(BIN)/python images/build.py --meson $(BUILD)/meson --output $(BUILD)/image
+	@mkdir -p $(BUILD)/bench  # else a bench as root makes it, and those without root cannot write there
 
 lint: venv ## check format, lints, imports and types
 	@$(STAGE) 'formats, lints' sh -c '$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .'
