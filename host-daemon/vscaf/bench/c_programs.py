@@ -9,12 +9,13 @@ INSTALLED = Path("/usr/libexec/vscaf")
 def c_program_directory(built: str, installed: str) -> Path:
     """The directory of the programs that a build has in *built*, and an installation in *installed*.
 
-    The build directory is VSCAF_BUILD, else build/meson. Programs of an installation are used if neither is there.
+    The build directory is VSCAF_BUILD, else build/meson. Programs of an installation are used if VSCAF_BUILD is not set
+    and build/meson does not have these: the Ansible role of benches builds `pace` alone.
     """
-    build = Path(os.environ.get("VSCAF_BUILD", "build/meson"))
-    if "VSCAF_BUILD" not in os.environ and not build.is_dir() and (INSTALLED / installed).is_dir():
+    there = Path(os.environ.get("VSCAF_BUILD", "build/meson")) / built
+    if "VSCAF_BUILD" not in os.environ and not there.is_dir() and (INSTALLED / installed).is_dir():
         return INSTALLED / installed
-    return build / built
+    return there
 
 
 def workload_directory() -> Path:
