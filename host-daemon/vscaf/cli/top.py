@@ -1,4 +1,4 @@
-"""`vscaf top`: the daemon's decisions as they fall."""
+"""`vscaf top`: the domains live, and the daemon's decisions as they are made."""
 
 import asyncio
 import json
