@@ -266,24 +266,25 @@ def _has_pmu(definition: Definition) -> bool:
 
 
 def pins(facts: DomainFacts) -> Iterable[Verdict]:
-    host, name = facts.host, facts.name
-    later, persistent = facts.domain.defined, facts.domain.persistent
-    if later.placement_auto:
+    host, name, now, later = facts.host, facts.name, facts.now, facts.domain.defined
+    auto = (later or now).placement_auto
+    if auto:
         yield problem(
             "placement='auto': numad chooses its CPUs at each start",
             # libvirt makes the vCPUs' placement automatic again as long as that of the memory is.
             commands.edit(host, name, r"/<memory .*placement=.auto/d; s/placement=\(.\)auto/placement=\1static/"),
         )
-    if later.pinned:
+    defined = later is not None and later.pinned
+    if later is not None and defined:
         vcpus = sorted(later.description.vcpu_pins or later.plugged)
         yield note(
             "its definition has pins: vscaf moves them while it manages the domain, and puts them back",
-            commands.pin_all(host, name, vcpus, "r", running=not persistent, persistent=persistent),
+            commands.pin_all(host, name, vcpus, "r", running=False, persistent=True),
         )
-    alone = known(host.status) is None and not later.pinned and facts.now.pinned
+    alone = known(host.status) is None and not defined and now.pinned
     if alone:
         yield note(
-            "it runs with pins that its definition has not, and no daemon runs: a daemon left them, or another program",
+            "it runs with pins that no definition has, and no daemon runs: a daemon left them, or another program",
             commands.put_back(host),
         )
     status = facts.status or {}
@@ -292,7 +293,7 @@ def pins(facts: DomainFacts) -> Iterable[Verdict]:
         yield problem(f"the daemon leaves it alone: {why}", commands.manage(host, name))
     elif state == State.RELEASED:
         yield note(f"released: {why}", commands.manage(host, name))
-    elif not later.placement_auto and not later.pinned and not alone:
+    elif not auto and not defined and not alone:
         yield ready("none of others")
 
 

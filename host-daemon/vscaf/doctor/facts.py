@@ -117,9 +117,10 @@ class DomainXml:
     next_start: Definition | None = None
 
     @property
-    def defined(self) -> Definition:
-        """As it will be at the next start, or, if it is transient, as it is. NotKnown if it could not be read."""
-        return self.next_start if self.next_start is not None else known(self.now)
+    def defined(self) -> Definition | None:
+        """As it will be at the next start. None: it runs, and has no definition that could be read. NotKnown if it does
+        not run and could not be read."""
+        return self.next_start if self.running else known(self.now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -284,6 +284,7 @@ CASES = [
         "for vcpu in 1; do virsh -c qemu:///system vcpupin cfd $vcpu r --config",
     ),
     Case("pins", NOTE, host(domain(xml=PINNED, later=DOMAIN), status=None), "a daemon left them", "vscaf off"),
+    Case("pins", NOTE, host(domain(xml=PINNED, persistent=False), status=None), "a daemon left them", "vscaf off"),
     Case("pins", UNKNOWN, host(status=Unknown("no answer")), "no answer"),
     Case(
         "numa",
@@ -334,6 +335,7 @@ FINE = {
     "machine: Red Hat's": bad(("pc-q35-7.2", "pc-i440fx-rhel7.6.0")),
     "pmu: by the CPU mode": bad(("<pmu state='on'/>", "")),
     "pins: only those of vscaf": host(domain(xml=PINNED, later=DOMAIN)),
+    "pins: those of vscaf, at a transient domain": host(domain(xml=PINNED, persistent=False)),
     "pins: not managed yet": host(status=status(state="unmanaged")),
 }
 
