@@ -267,21 +267,21 @@ def _has_pmu(definition: Definition) -> bool:
 
 def pins(facts: DomainFacts) -> Iterable[Verdict]:
     host, name, now, later = facts.host, facts.name, facts.now, facts.domain.defined
-    auto = (later or now).placement_auto
+    auto, online = (later or now).placement_auto, host.virt.cpus.online
     if auto:
         yield problem(
             "placement='auto': numad chooses its CPUs at each start",
             # libvirt makes the vCPUs' placement automatic again as long as that of the memory is.
             commands.edit(host, name, r"/<memory .*placement=.auto/d; s/placement=\(.\)auto/placement=\1static/"),
         )
-    defined = later is not None and later.pinned
+    defined = later is not None and later.pinned(online)
     if later is not None and defined:
         vcpus = sorted(later.description.vcpu_pins or later.plugged)
         yield note(
             "its definition has pins: vscaf moves them while it manages the domain, and puts them back",
             commands.pin_all(host, name, vcpus, "r", running=False, persistent=True),
         )
-    alone = known(host.status) is None and not defined and now.pinned
+    alone = known(host.status) is None and not defined and now.pinned(online)
     if alone:
         yield note(
             "it runs with pins that no definition has, and no daemon runs: a daemon left them, or another program",
@@ -378,7 +378,8 @@ CHECKS: tuple[Check[DomainFacts], ...] = (
     Check(
         "pins",
         "pins and placement by others",
-        "numad places it, or the daemon leaves it alone because of others; pins in its definition are a note",
+        "numad places it, or the daemon leaves it alone because of others; pins in its definition are a note. "
+        "A pin to all online CPUs is none",
         pins,
     ),
     Check("numa", "the nodes that its memory is bound to", "none of them is a node of the pool", numa),

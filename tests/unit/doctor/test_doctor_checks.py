@@ -43,6 +43,10 @@ def bad(*changes: tuple[str, str], **others: Any) -> HostFacts:
 
 NO_METADATA = xml(("<metadata>", "<!--"), ("</metadata>", "-->"))
 PINNED = xml(("<os>", "<cputune><emulatorpin cpuset='3'/></cputune><os>"))
+EVERYWHERE = xml(
+    ("<os>", "<cputune><vcpupin vcpu='1' cpuset='0-7'/><emulatorpin cpuset='0-63'/></cputune><os>"),
+    ("placement='static'", "placement='static' cpuset='0-7'"),
+)
 NO_CHANNEL = ("org.vscaf.agent.0", "org.qemu.guest_agent.0")
 THREE = [domain(name, xml(('max="4"', 'min="3"'))) for name in "abc"]
 PROCESSES = SYSTEM.processes
@@ -336,6 +340,8 @@ FINE = {
     "pmu: by the CPU mode": bad(("<pmu state='on'/>", "")),
     "pins: only those of vscaf": host(domain(xml=PINNED, later=DOMAIN)),
     "pins: those of vscaf, at a transient domain": host(domain(xml=PINNED, persistent=False)),
+    "pins: those that were removed, which libvirt keeps as pins to all CPUs": host(domain(xml=EVERYWHERE)),
+    "pins: those that a daemon has put back": host(domain(xml=EVERYWHERE, later=DOMAIN), status=None),
     "pins: not managed yet": host(status=status(state="unmanaged")),
 }
 
