@@ -4,6 +4,8 @@ fail. The driver has no guests, so a guest's commands run in a shell of this mac
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
@@ -114,9 +116,8 @@ class Bench:
             workloads=workloads,
             arrangements=arrangements,
             programs=self.output / "no-programs",
-            output=self.output,
             opener=self.faults.open,
-            **{"control_socket": self.output / "no-daemon.sock", **options},
+            **{"output": self.output, "control_socket": self.output / "no-daemon.sock", **options},
         )
 
     def pins(self, name: str) -> list[set[int]]:
@@ -563,6 +564,30 @@ def test_it_is_refused_beside_a_daemon_with_another_socket(bench: Bench, tmp_pat
     ):
         pass
     assert not bench.faults.called
+
+
+def test_no_other_bench_and_no_daemon_uses_the_domains_meanwhile(bench: Bench, tmp_path: Path) -> None:
+    config = tmp_path / "vscaf.toml"
+    config.write_text(
+        f'uri = "{bench.uri}"\npool = "0,2"\nstate_directory = "{tmp_path}/state"\ncontrol_socket = "{tmp_path}/s"\n'
+        "[domains.a]\n"
+    )
+    for guest in bench.guests.values():
+        with_an_agent(guest)
+    with bench.place(("pinned", "equipartition")) as place:
+        with place.arrange("pinned", (1, 1)):
+            used = bench.faults.called.copy()
+            with pytest.raises(UsageError, match=rf"{bench.uri}: another vscaf bench \(pid {os.getpid()}\) uses it"):
+                bench.place(output=tmp_path / "another").__enter__()
+            assert bench.faults.called == used
+            # By a shell, because a daemon that the bench itself starts is not refused.
+            command = ["sh", "-c", f'"{sys.executable}" -m vscaf daemon --config "$0"; exit $?', str(config)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 2 and "another vscaf bench" in done.stderr, done.stderr
+        with place.arrange("equipartition", (1, 1)) as arranged:
+            assert arranged.helpers
+    with bench.place(("pinned",)):
+        pass
 
 
 # What is refused

@@ -40,7 +40,7 @@ from vscaf.cpulist import format_cpu_list, parse_cpu_list
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt.masks import mask_cpus
 from vscaf.hypervisor.libvirt.settings import read_settings
-from vscaf.journal import host_boot_id, lock_hypervisor
+from vscaf.journal import host_boot_id, lock_bench, lock_hypervisor
 from vscaf.occupancy.qemu import qemu_pid_of
 
 FOUND = "found.json"  # in the bench's directory
@@ -205,7 +205,8 @@ def _pins(domain: Any, earlier: Mapping[str, Found]) -> list[frozenset[int]]:
 
 def refuse_beside_a_daemon(control_socket: Path, uri: str) -> None:
     """Raises PlaceError if a vscaf daemon answers, because it would change the same domains. UsageError if one does not
-    answer there and manages domains of the same libvirt: it has another socket, or a bench that was killed left it."""
+    answer there and manages domains of the same libvirt: it has another socket, or a bench that was killed left it. One
+    that starts later is refused by the bench's lock."""
     try:
         asyncio.run(get_status(control_socket))
     except NoDaemon:
@@ -334,8 +335,9 @@ def existing_place(
     Raises PlaceError or UsageError; then everything is as it was found, or the message says what is not.
     """
     check_policies(arrangements)
-    refuse_beside_a_daemon(control_socket, uri)
     with ExitStack() as stack:
+        stack.callback(lock_bench(uri).close)
+        refuse_beside_a_daemon(control_socket, uri)
         connection = open_libvirt(uri, opener)
         stack.callback(connection.close)
         guests: list[RunningGuest] = []
