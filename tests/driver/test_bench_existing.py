@@ -525,18 +525,35 @@ def test_a_guest_without_an_agent_is_refused_for_policies_alone(
     assert bench.as_found()
 
 
-def test_a_daemon_that_does_not_put_everything_back_is_said(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("ends_by", "raised", "said"),
+    [
+        (None, PlaceError, "^the daemon ended"),
+        (KeyboardInterrupt(), PlaceError, "^interrupted; the daemon ended"),
+        (RuntimeError("its own"), RuntimeError, "its own"),
+    ],
+)
+def test_a_daemon_that_does_not_put_everything_back_is_said(
+    bench: Bench, ends_by: BaseException | None, raised: type[Exception], said: str
+) -> None:
     for guest in bench.guests.values():
         with_an_agent(guest)
     with bench.place(("equipartition",)) as place:
-        with (
-            pytest.raises(PlaceError, match=r"status -9.*vscaf-equipartition-1\.log"),
-            place.arrange("equipartition", (1, 1)) as arranged,
-        ):
+        with pytest.raises(raised, match=said) as caught, place.arrange("equipartition", (1, 1)) as arranged:
             os.kill(arranged.helpers[0], signal.SIGKILL)
-        with pytest.raises(RuntimeError, match="its own"), place.arrange("equipartition", (1, 1)) as arranged:
-            os.kill(arranged.helpers[0], signal.SIGKILL)
-            raise RuntimeError("its own")
+            if ends_by is not None:
+                raise ends_by
+        text = " ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+        assert re.search(r"status -9.*vscaf-equipartition-1\.log; .*/state/journal\.json keeps what was found", text)
+    assert bench.as_found()
+
+
+def test_an_interruption_stays_one_if_the_daemon_puts_everything_back(bench: Bench) -> None:
+    for guest in bench.guests.values():
+        with_an_agent(guest)
+    interrupted = pytest.raises(KeyboardInterrupt)
+    with bench.place(("equipartition",)) as place, interrupted, place.arrange("equipartition", (1, 1)):
+        raise KeyboardInterrupt
     assert bench.as_found()
 
 

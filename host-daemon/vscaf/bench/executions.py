@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from vscaf.bench.places.place import Ended, Place, PlaceError, Started
+from vscaf.bench.places.place import Ended, Place, PlaceError, Started, raise_also
 from vscaf.bench.samples import Execution
 from vscaf.bench.workloads.workload import Workload
 
@@ -75,7 +75,7 @@ class _Together:
             try:
                 self.end()
             except PlaceError as left:
-                raise PlaceError(f"{str(error) or 'interrupted'}; {left}") from error
+                raise_also(error, str(left))
             raise
 
 

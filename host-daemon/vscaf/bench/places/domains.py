@@ -13,13 +13,14 @@ import libvirt
 from vscaf.agentlink.link import CONNECTED, NO_CHANNEL
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
-from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, Started, WithoutDaemon
+from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, Started, WithoutDaemon, raise_also
 from vscaf.config import PolicyConfig
 from vscaf.errors import VscafError
 from vscaf.hypervisor.libvirt.calls import Call
 from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
 from vscaf.hypervisor.libvirt.pinning import set_pins
 from vscaf.lab.daemon import DaemonProcess, Site
+from vscaf.lab.errors import LabError
 from vscaf.lab.polling import until
 from vscaf.policy.loading import loaded_policy
 from vscaf.values import State
@@ -139,14 +140,16 @@ class DomainsPlace:
             name=f"{arrangement}-{self._daemons}",
         )
         with daemon:
-            wait_for_agents(daemon, self.members)
-            wait_for_decision(daemon, self.members)
-            yield Managed(daemon)
-            status = daemon.stop()  # after an error `with` does it, so that its status does not hide the error
-            if status != 0:
-                raise PlaceError(
-                    f"the daemon ended with status {status}, so not everything was put back: see {daemon.log}"
-                )
+            try:
+                wait_for_agents(daemon, self.members)
+                wait_for_decision(daemon, self.members)
+                yield Managed(daemon)
+            except BaseException as error:
+                if left := _stop(daemon):
+                    raise_also(error, left)
+                raise
+            if left := _stop(daemon):
+                raise PlaceError(left)
 
     def commands(self, arrangement: str, allocations: Sequence[int]) -> list[str]:
         if arrangement == "unmanaged":
@@ -172,6 +175,20 @@ class DomainsPlace:
 
     def watch(self, helpers: Sequence[int]) -> Watch:
         return Watch(self._pool, {guest.name: guest.qemu_pid for guest in self._guests}, [*self._helpers, *helpers])
+
+
+def _stop(daemon: DaemonProcess) -> str:
+    """Ends the daemon. Returns why not everything is as it was found; empty: it is."""
+    try:
+        status = daemon.stop()
+    except LabError as error:
+        return str(error)
+    if status == 0:
+        return ""
+    return (
+        f"the daemon ended with status {status}, so not everything was put back: see {daemon.log}; "
+        f"{daemon.journal} keeps what was found"
+    )
 
 
 def wait_for_agents(daemon: DaemonProcess, names: Sequence[str], deadline_s: float = AGENTS_DEADLINE_S) -> None:
