@@ -24,6 +24,7 @@ from vscaf.bench.places.existing import (
     check_agent,
     existing_place,
     guest_agent_channel,
+    guests_of,
     pool_of,
 )
 from vscaf.bench.places.guest_agent import GuestAgent
@@ -103,15 +104,18 @@ class Bench:
                 connection.lookupByName(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(8)))
         self.faults.called.clear()
 
-    def place(
-        self, arrangements: tuple[str, ...] = (), workloads: tuple[Workload, ...] = (), **options: Any
-    ) -> AbstractContextManager[DomainsPlace]:
+    def channels(self) -> dict[str, Callable[[Any], ShellGuest]]:
         def channel(name: str) -> Callable[[Any], ShellGuest]:
             return lambda domain: self.guests[domain.name()] if domain.name() == name else pytest.fail("another domain")
 
+        return {name: channel(name) for name in FOUND}
+
+    def place(
+        self, arrangements: tuple[str, ...] = (), workloads: tuple[Workload, ...] = (), **options: Any
+    ) -> AbstractContextManager[DomainsPlace]:
         return existing_place(
             self.uri,
-            {name: channel(name) for name in FOUND},
+            self.channels(),
             POOL,
             workloads=workloads,
             arrangements=arrangements,
@@ -269,6 +273,20 @@ def test_after_a_bench_that_was_killed_the_pool_is_that_of_what_it_found(
     assert (pool(None), pool(bench.output)) == ([0, 2], [0, 2, 4])
     assert run_through(bench) == "" and bench.as_found()
     assert pool(bench.output) == [0, 2, 4]
+
+
+def test_samples_belong_to_guests_as_they_are(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def guests() -> list[str]:
+        return guests_of(bench.uri, bench.channels(), bench.faults.open, output=bench.output)
+
+    assert guests() == ["2 vCPUs, test, no vscaf-agent", "3 vCPUs, test, no vscaf-agent"]
+    bench.guests["a"].install("vscaf-agent", 'echo "vscaf-agent 7 $1"')
+    leave_behind(bench, monkeypatch)
+    bench.faults.real.lookupByName("b").setVcpusFlags(2, LIVE)  # as the daemon of a bench that was killed
+    assert guests() == ["2 vCPUs, test, vscaf-agent 7 --version", "3 vCPUs, test, no vscaf-agent"]
+    assert all(guest.closed for guest in bench.guests.values())
+    (bench.output / "found.json").unlink()
+    assert guests()[1] == "2 vCPUs, test, no vscaf-agent"
 
 
 def test_an_agent_that_a_killed_bench_has_stopped_is_started_for_policies(

@@ -190,6 +190,45 @@ def pool_of(
     return sorted(cpus)
 
 
+def guests_of(
+    uri: str,
+    channels: Mapping[str, Callable[[Any], Channel]],
+    opener: Callable[[str], Any] = libvirt.open,
+    *,
+    output: Path,
+) -> list[str]:
+    """What figures depend on in each guest: its vCPUs, what executes them, and its version of vscaf. Arguments as those
+    of `existing_place`. After a bench that was killed, the vCPUs that it found count.
+
+    Raises UsageError if a domain does not run, PlaceError if libvirt or a guest does not answer.
+    """
+    earlier = _left_behind(output / FOUND)
+    connection = open_libvirt(uri, opener)
+    try:
+        return [
+            _described(domain, channels[domain.name()], earlier)
+            for domain in running_domains(connection, list(channels))
+        ]
+    finally:
+        connection.close()
+
+
+def _described(domain: Any, channel: Callable[[Any], Channel], earlier: Mapping[str, Found]) -> str:
+    guest = RunningGuest(domain, channel(domain))
+    try:
+        with told(guest, "describe it"):
+            vcpus, kind = len(_pins(domain, earlier)), _type(domain)
+        version = run(guest, "vscaf-agent --version 2>/dev/null").output.strip()
+    finally:
+        guest.channel.close()
+    return f"{vcpus} vCPUs, {kind}, {version[-300:] or 'no vscaf-agent'}"
+
+
+def _type(domain: Any) -> str:
+    """What executes its vCPUs: "kvm", or "qemu" for TCG."""
+    return str(ElementTree.fromstring(domain.XMLDesc()).get("type"))
+
+
 def _run_key(domain: Any) -> str:
     """Names this run of a domain."""
     return f"{domain.UUIDString()} {domain.ID()}"
@@ -362,7 +401,7 @@ def existing_place(
         logs = output.resolve() / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         with told(guests[0], "describe it"):
-            kind = ElementTree.fromstring(guests[0].domain.XMLDesc()).get("type")
+            kind = _type(guests[0].domain)
         vcpus = " and ".join(str(len(guest.vcpus)) for guest in guests)
         place = _ExistingPlace(
             guests,
