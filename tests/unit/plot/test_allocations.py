@@ -26,6 +26,7 @@ def event(kind: str, to: object = None, domain: str | None = "a") -> dict[str, A
         ("allocation", "rest", set()),
         ("adopted", "rests", set()),
         ("adopted", "4", {4}),
+        ("allocation", "0,2,4,…", None),
         ("gone", None, None),
         ("released", None, None),
         ("given-back", None, None),
