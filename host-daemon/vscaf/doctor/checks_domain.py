@@ -85,10 +85,16 @@ def vcpus(facts: DomainFacts) -> Iterable[Verdict]:
     if now.maximum >= wanted:
         yield ready(f"{now.vcpus} of {now.maximum}")
         return
-    by_hand = bool(now.description.topology.cells)  # nobody but the operator knows the cells of new vCPUs
-    change = commands.virsh(facts.host, "edit", facts.name) if by_hand else _prepare(facts, wanted)
-    fix = _unless_done(facts, lambda later: later.maximum >= wanted, change)
     text = f"at most {now.maximum} vCPU{'s' * (now.maximum > 1)}, so it cannot use {wanted} CPUs"
+    defined = facts.domain.defined or now
+    if defined.machine is not None and not _can_plug(defined):
+        text += "; its machine cannot plug vCPUs, so all that it will ever use must be there at its start"
+        change = commands.virsh(facts.host, "edit", facts.name)
+    elif now.description.topology.cells:  # nobody but the operator knows the cells of new vCPUs
+        change = commands.virsh(facts.host, "edit", facts.name)
+    else:
+        change = _prepare(facts, wanted)
+    fix = _unless_done(facts, lambda later: later.maximum >= wanted, change)
     yield problem(text, fix) if rule is not None or now.maximum == 1 else note(text, fix)
 
 

@@ -211,6 +211,16 @@ CASES = [
         "at most 1 vCPU, so it cannot use 6 CPUs",
         "vscaf prepare cfd --maximum 6",
     ),
+    *(
+        Case(
+            "vcpus",
+            PROBLEM,
+            bad((">4</vcpu>", ">3</vcpu>"), change),
+            "cannot plug vCPUs",
+            "virsh -c qemu:///system edit cfd",
+        )
+        for change in (("pc-q35-7.2", "microvm"), ("x86_64", "aarch64"), ("<acpi/>", ""))
+    ),
     Case(
         "hotplug",
         PROBLEM,
