@@ -171,7 +171,7 @@ def report(directory: Path) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("build/bench/accept"),
     show_default=True,
-    help="Directory for vscaf-accept.tar.gz, accept.json and logs.",
+    help="Directory for vscaf-accept.tar.gz, accept.json and vscaf-accept-logs.",
 )
 def accept(*, parts: tuple[str, ...], image: Path, output: Path) -> None:
     """Check on this host what needs KVM, in 15 minutes: unplugging vCPUs, a virtual PMU, SMT siblings, unequal splits.
