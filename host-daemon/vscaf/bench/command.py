@@ -22,7 +22,7 @@ def bench() -> None:
     Each run is kept in OUTPUT/samples.jsonl as soon as it ends. An interrupted bench goes on from there.
 
     Exit status of all commands: 0: done. 1: a verification failed, or a run could not be made. 2: an argument is wrong.
-    130: interrupted.
+    130: interrupted. 143, 129: ended by SIGTERM or SIGHUP, like an interruption.
 
     \b
     Example:
