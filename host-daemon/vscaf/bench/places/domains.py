@@ -30,6 +30,8 @@ AGENTS_DEADLINE_S = 120.0
 DECISION_DEADLINE_S = 120.0
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 QUOTA = ("vcpu_period", "vcpu_quota")
+LARGEST_QUOTA_US = 17_592_186_044_415
+"""libvirt's largest quota. With cgroup v2 it stands for none: libvirt reports it where there is no quota."""
 SETTLED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING, State.QUEUED, State.SUSPENDED})
 """States in which a domain has the partition that was decided for it."""
 
@@ -276,7 +278,7 @@ def apply(guest: Member, wanted: Setting) -> None:
     now = quota(guest)
     if now is None and wanted.quota_us is not None:
         raise PlaceError(f"guest {guest.name}: its hypervisor has no CPU quota: leave out the arrangement quota")
-    if now is not None and (wanted.quota_us is not None or now.get("vcpu_quota", -1) != -1):
+    if now is not None and (wanted.quota_us is not None or _is_limit(now)):
         set_quota(guest, {"vcpu_period": QUOTA_PERIOD_US, "vcpu_quota": wanted.quota_us or -1})
     switch(guest, guest.cpus[: wanted.online])
 
@@ -303,7 +305,19 @@ def quota(guest: Member) -> dict[str, int] | None:
 def set_quota(guest: Member, wanted: Mapping[str, int]) -> None:
     """Sets the quota of a domain's vCPUs, as `quota` returns it. Raises PlaceError."""
     with told(guest, "set its quota"):
-        guest.domain.setSchedulerParametersFlags(dict(wanted), LIVE)
+        if _is_limit(wanted):
+            guest.domain.setSchedulerParametersFlags(dict(wanted), LIVE)
+            return
+        try:
+            guest.domain.setSchedulerParametersFlags({**wanted, "vcpu_quota": -1}, LIVE)
+        except libvirt.libvirtError:
+            # Some libvirts cannot take away a quota in cgroup v2 like this: they write -1, which the kernel refuses.
+            guest.domain.setSchedulerParametersFlags({**wanted, "vcpu_quota": LARGEST_QUOTA_US}, LIVE)
+
+
+def _is_limit(quota: Mapping[str, int]) -> bool:
+    """Whether it limits anything: to libvirt 0 is no value, and what is negative is no limit."""
+    return 0 < quota["vcpu_quota"] < LARGEST_QUOTA_US
 
 
 def switch(guest: Member, online: Collection[int]) -> None:
