@@ -321,15 +321,21 @@ export function decision(event) {
 }
 
 /* What a domain has from an event on, as `vscaf plot` reads it: its pCPUs; []: vscaf does not manage it any more.
- * null: the event does not say. */
+ * null: a long list was cut, so it is not known. undefined: the event does not say. */
 function pcpusFrom(event) {
     if (["gone", "given-back", "released", "unmanaged"].includes(event.kind)) return [];
-    if (!["allocation", "adopted"].includes(event.kind)) return null;
-    return ["rest", "rests"].includes(event.to) ? [] : parseCpuList(event.to);
+    if (!["allocation", "adopted"].includes(event.kind)) return undefined;
+    if (["rest", "rests"].includes(event.to)) return [];
+    try {
+        return parseCpuList(event.to);
+    } catch {
+        return null;
+    }
 }
 
 /* A lane for each domain that had pCPUs between `begin_ms` and `end_ms`, with segments of constant allocation. `known`
- * false: before the first event of the domain that is still kept. `from`, `to`: 0 to 1 of the lane. */
+ * false: before the first event of the domain that is still kept, or after one whose list was cut. `from`, `to`: 0 to 1
+ * of the lane. */
 export function timeline(status, events, begin_ms, end_ms) {
     const at = time_ms => Math.max(0, Math.min(1, (time_ms - begin_ms) / (end_ms - begin_ms)));
     const letters = marks(status.domains),
@@ -337,8 +343,8 @@ export function timeline(status, events, begin_ms, end_ms) {
         most = parseCpuList(status.pool).length;
     const forgotten = events.length > 0 && events[0].number > 1;
     for (const event of events) {
-        const cpus = event.domain === null || event.domain === undefined ? null : pcpusFrom(event);
-        if (cpus === null) continue;
+        const cpus = event.domain === null || event.domain === undefined ? undefined : pcpusFrom(event);
+        if (cpus === undefined) continue;
         const lane = lanes.get(event.domain) ?? [];
         lanes.set(event.domain, lane);
         if (!lane.length && forgotten) lane.push({since_ms: -Infinity, cpus: null});
@@ -346,12 +352,15 @@ export function timeline(status, events, begin_ms, end_ms) {
     }
     // A domain without an event has what it has since the first event at least.
     const known_ms = forgotten ? Date.parse(events[0].time) : -Infinity;
-    for (const domain of status.domains)
-        if (domain.partition && !lanes.has(domain.name))
+    for (const domain of status.domains.filter(one => one.partition)) {
+        const last = lanes.get(domain.name)?.at(-1);
+        if (last) last.cpus ??= parseCpuList(domain.partition);
+        else
             lanes.set(domain.name, [
                 ...(forgotten ? [{since_ms: -Infinity, cpus: null}] : []),
                 {since_ms: known_ms, cpus: parseCpuList(domain.partition)},
             ]);
+    }
     const shown = [];
     for (const [name, changes] of [...lanes].sort(([a], [b]) => compare(a, b))) {
         const segments = changes
@@ -378,7 +387,8 @@ export function timeline(status, events, begin_ms, end_ms) {
 
 function spokenLane(name, segments) {
     const last = segments.at(-1);
-    const now = last.to === 1 && last.known ? `${last.count} pCPUs now` : "no pCPU now";
+    const count = last.known ? `${last.count} pCPUs` : "unknown pCPUs";
+    const now = last.to === 1 ? `${count} now` : "no pCPU now";
     const allocations = segments.length === 1 ? "1 allocation" : `${segments.length} allocations`;
     return `${printable(name)}: ${now}, ${allocations} in this time`;
 }

@@ -29,8 +29,9 @@ log = logging.getLogger(__name__)
 JOURNAL_VERSION = 3
 READABLE_VERSIONS = (1, 2, 3)  # earlier versions lack the fields that have a default below
 DEPARTED_MOST = 256
-DAEMON = "daemon"
+DAEMON, BENCH = "daemon", "bench-"
 LOCK_PATIENCE_S, LOCK_GAP_S = 20.0, 0.05  # waits for a process that puts something back and then ends
+BENCH_PATIENCE_S = 0.5  # a bench does not end soon
 LOCKS = Path("/run/vscaf")
 
 
@@ -203,18 +204,52 @@ class Lock:
 def lock_hypervisor(uri: str, holder: str = DAEMON) -> Lock:
     """Keeps every other vscaf, whatever its state directory, off the domains of libvirt at *uri*. UsageError as Lock.
 
-    The lock is named after the text of the URI: two spellings for the same libvirt are not recognized.
+    A daemon is also refused while a bench uses these domains, unless that bench started it. The lock is named after the
+    text of the URI: two spellings for the same libvirt are not recognized.
     """
+    lock = _locked(uri, "", holder, LOCK_PATIENCE_S)
+    try:
+        if holder == DAEMON and not _started_by_bench(uri):
+            _locked(uri, BENCH, holder, BENCH_PATIENCE_S).close()
+    except UsageError:
+        lock.close()
+        raise
+    return lock
+
+
+def lock_bench(uri: str) -> Lock:
+    """Keeps every other bench, and every daemon that this process does not start, off the domains of libvirt at *uri*.
+
+    A daemon that runs already is not noticed: try `lock_hypervisor` while this lock is held. UsageError as Lock.
+    """
+    return _locked(uri, BENCH, _bench(os.getpid()), BENCH_PATIENCE_S)
+
+
+def _bench(pid: int) -> str:
+    return f"bench (pid {pid})"
+
+
+def _started_by_bench(uri: str) -> bool:
+    try:
+        return _lock_path(uri, BENCH).read_text(encoding="utf-8") == _bench(os.getppid())
+    except OSError:
+        return False
+
+
+def _lock_path(uri: str, kind: str) -> Path:
     user = os.geteuid()
     own = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/vscaf-{user}"
     directory = LOCKS if user == 0 else Path(own)
+    return directory / f"vscaf-{kind}{hashlib.sha256(uri.encode()).hexdigest()[:16]}.lock"
+
+
+def _locked(uri: str, kind: str, holder: str, patience_s: float) -> Lock:
+    path = _lock_path(uri, kind)
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o755)
-        return Lock(
-            directory / f"vscaf-{hashlib.sha256(uri.encode()).hexdigest()[:16]}.lock", holder, f"libvirt at {uri}"
-        )
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        return Lock(path, holder, f"libvirt at {uri}", patience_s)
     except OSError as error:
-        raise UsageError(f"lock of libvirt at {uri} in {directory}: {error.strerror}: make it writable") from error
+        raise UsageError(f"lock of libvirt at {uri} in {path.parent}: {error.strerror}: make it writable") from error
 
 
 class Journal:

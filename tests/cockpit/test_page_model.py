@@ -152,6 +152,19 @@ def test_events_that_are_no_longer_kept_leave_the_time_before_unknown(tmp_path: 
     ]  # fmt: skip
 
 
+def test_a_list_that_is_too_long_for_an_event_is_not_known_until_the_status_tells(tmp_path: Path) -> None:
+    cut = [{**one, "to": "0,2,4,…"} if one["domain"] in ("cfd", "gone") else one for one in EVENTS]
+    said = run(
+        tmp_path,
+        "m.timeline(status, events, Date.parse('2026-01-01T12:00:00Z'), Date.parse('2026-01-01T12:00:40Z'))",
+        status=status(),
+        events=cut,
+    )
+    cfd = next(one for one in said if one["name"] == "cfd")
+    assert [(one["known"], one["count"]) for one in cfd["segments"]] == [(False, 0), (True, 6)]
+    assert len(said) == len(run(tmp_path, ALL, status=status(), lscpu=lscpu(HOST), events=EVENTS)["timeline"])
+
+
 def test_released_domains_can_be_managed_and_others_released(tmp_path: Path) -> None:
     states = ["cooperating", "released", "unmanaged", "not running", "unknown"]
     domains = [DomainStatus(name=one, state=one) for one in states]

@@ -4,6 +4,8 @@ fail. The driver has no guests, so a guest's commands run in a shell of this mac
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from vscaf.bench.places.existing import (
     check_agent,
     existing_place,
     guest_agent_channel,
+    guests_of,
     pool_of,
 )
 from vscaf.bench.places.guest_agent import GuestAgent
@@ -101,22 +104,24 @@ class Bench:
                 connection.lookupByName(name).pinVcpu(vcpu, tuple(cpu in cpus for cpu in range(8)))
         self.faults.called.clear()
 
-    def place(
-        self, arrangements: tuple[str, ...] = (), workloads: tuple[Workload, ...] = (), **options: Any
-    ) -> AbstractContextManager[DomainsPlace]:
+    def channels(self) -> dict[str, Callable[[Any], ShellGuest]]:
         def channel(name: str) -> Callable[[Any], ShellGuest]:
             return lambda domain: self.guests[domain.name()] if domain.name() == name else pytest.fail("another domain")
 
+        return {name: channel(name) for name in FOUND}
+
+    def place(
+        self, arrangements: tuple[str, ...] = (), workloads: tuple[Workload, ...] = (), **options: Any
+    ) -> AbstractContextManager[DomainsPlace]:
         return existing_place(
             self.uri,
-            {name: channel(name) for name in FOUND},
+            self.channels(),
             POOL,
             workloads=workloads,
             arrangements=arrangements,
             programs=self.output / "no-programs",
-            output=self.output,
             opener=self.faults.open,
-            **{"control_socket": self.output / "no-daemon.sock", **options},
+            **{"output": self.output, "control_socket": self.output / "no-daemon.sock", **options},
         )
 
     def pins(self, name: str) -> list[set[int]]:
@@ -268,6 +273,20 @@ def test_after_a_bench_that_was_killed_the_pool_is_that_of_what_it_found(
     assert (pool(None), pool(bench.output)) == ([0, 2], [0, 2, 4])
     assert run_through(bench) == "" and bench.as_found()
     assert pool(bench.output) == [0, 2, 4]
+
+
+def test_samples_belong_to_guests_as_they_are(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def guests() -> list[str]:
+        return guests_of(bench.uri, bench.channels(), bench.faults.open, output=bench.output)
+
+    assert guests() == ["2 vCPUs, test, no vscaf-agent", "3 vCPUs, test, no vscaf-agent"]
+    bench.guests["a"].install("vscaf-agent", 'echo "vscaf-agent 7 $1"')
+    leave_behind(bench, monkeypatch)
+    bench.faults.real.lookupByName("b").setVcpusFlags(2, LIVE)  # as the daemon of a bench that was killed
+    assert guests() == ["2 vCPUs, test, vscaf-agent 7 --version", "3 vCPUs, test, no vscaf-agent"]
+    assert all(guest.closed for guest in bench.guests.values())
+    (bench.output / "found.json").unlink()
+    assert guests()[1] == "2 vCPUs, test, no vscaf-agent"
 
 
 def test_an_agent_that_a_killed_bench_has_stopped_is_started_for_policies(
@@ -524,18 +543,35 @@ def test_a_guest_without_an_agent_is_refused_for_policies_alone(
     assert bench.as_found()
 
 
-def test_a_daemon_that_does_not_put_everything_back_is_said(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("ends_by", "raised", "said"),
+    [
+        (None, PlaceError, "^the daemon ended"),
+        (KeyboardInterrupt(), PlaceError, "^interrupted; the daemon ended"),
+        (RuntimeError("its own"), RuntimeError, "its own"),
+    ],
+)
+def test_a_daemon_that_does_not_put_everything_back_is_said(
+    bench: Bench, ends_by: BaseException | None, raised: type[Exception], said: str
+) -> None:
     for guest in bench.guests.values():
         with_an_agent(guest)
     with bench.place(("equipartition",)) as place:
-        with (
-            pytest.raises(PlaceError, match=r"status -9.*vscaf-equipartition-1\.log"),
-            place.arrange("equipartition", (1, 1)) as arranged,
-        ):
+        with pytest.raises(raised, match=said) as caught, place.arrange("equipartition", (1, 1)) as arranged:
             os.kill(arranged.helpers[0], signal.SIGKILL)
-        with pytest.raises(RuntimeError, match="its own"), place.arrange("equipartition", (1, 1)) as arranged:
-            os.kill(arranged.helpers[0], signal.SIGKILL)
-            raise RuntimeError("its own")
+            if ends_by is not None:
+                raise ends_by
+        text = " ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+        assert re.search(r"status -9.*vscaf-equipartition-1\.log; .*/state/journal\.json keeps what was found", text)
+    assert bench.as_found()
+
+
+def test_an_interruption_stays_one_if_the_daemon_puts_everything_back(bench: Bench) -> None:
+    for guest in bench.guests.values():
+        with_an_agent(guest)
+    interrupted = pytest.raises(KeyboardInterrupt)
+    with bench.place(("equipartition",)) as place, interrupted, place.arrange("equipartition", (1, 1)):
+        raise KeyboardInterrupt
     assert bench.as_found()
 
 
@@ -563,6 +599,30 @@ def test_it_is_refused_beside_a_daemon_with_another_socket(bench: Bench, tmp_pat
     ):
         pass
     assert not bench.faults.called
+
+
+def test_no_other_bench_and_no_daemon_uses_the_domains_meanwhile(bench: Bench, tmp_path: Path) -> None:
+    config = tmp_path / "vscaf.toml"
+    config.write_text(
+        f'uri = "{bench.uri}"\npool = "0,2"\nstate_directory = "{tmp_path}/state"\ncontrol_socket = "{tmp_path}/s"\n'
+        "[domains.a]\n"
+    )
+    for guest in bench.guests.values():
+        with_an_agent(guest)
+    with bench.place(("pinned", "equipartition")) as place:
+        with place.arrange("pinned", (1, 1)):
+            used = bench.faults.called.copy()
+            with pytest.raises(UsageError, match=rf"{bench.uri}: another vscaf bench \(pid {os.getpid()}\) uses it"):
+                bench.place(output=tmp_path / "another").__enter__()
+            assert bench.faults.called == used
+            # By a shell, because a daemon that the bench itself starts is not refused.
+            command = ["sh", "-c", f'"{sys.executable}" -m vscaf daemon --config "$0"; exit $?', str(config)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 2 and "another vscaf bench" in done.stderr, done.stderr
+        with place.arrange("equipartition", (1, 1)) as arranged:
+            assert arranged.helpers
+    with bench.place(("pinned",)):
+        pass
 
 
 # What is refused

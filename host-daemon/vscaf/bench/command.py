@@ -22,7 +22,7 @@ def bench() -> None:
     Each run is kept in OUTPUT/samples.jsonl as soon as it ends. An interrupted bench goes on from there.
 
     Exit status of all commands: 0: done. 1: a verification failed, or a run could not be made. 2: an argument is wrong.
-    130: interrupted.
+    130: interrupted. 143, 129: ended by SIGTERM or SIGHUP, like an interruption.
 
     \b
     Example:
@@ -171,7 +171,7 @@ def report(directory: Path) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("build/bench/accept"),
     show_default=True,
-    help="Directory for vscaf-accept.tar.gz, accept.json and logs.",
+    help="Directory for vscaf-accept.tar.gz, accept.json and vscaf-accept-logs.",
 )
 def accept(*, parts: tuple[str, ...], image: Path, output: Path) -> None:
     """Check on this host what needs KVM, in 15 minutes: unplugging vCPUs, a virtual PMU, SMT siblings, unequal splits.

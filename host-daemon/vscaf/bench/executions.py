@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from vscaf.bench.places.place import Ended, Place, PlaceError, Started
+from vscaf.bench.places.place import Ended, Place, PlaceError, Started, raise_also
 from vscaf.bench.samples import Execution
 from vscaf.bench.workloads.workload import Workload
 
@@ -59,10 +60,23 @@ class _Together:
                 _kill([started for started, padding in self._running if padding])
 
     def end(self) -> None:
-        """Ends all that still runs; nothing more is started."""
+        """Ends all whose end is not known; nothing more is started."""
         with self._lock:
             self._ended = True
-            _kill([started for started, _ in self._running])
+            running, self._running = self._running, []
+            _kill([started for started, _ in running])
+
+    @contextmanager
+    def ended_by_errors(self) -> Iterator[None]:
+        """An error or an interruption ends all; the error then says what could not be ended."""
+        try:
+            yield
+        except BaseException as error:
+            try:
+                self.end()
+            except PlaceError as left:
+                raise_also(error, str(left))
+            raise
 
 
 def _kill(commands: Sequence[Started]) -> None:
@@ -74,7 +88,7 @@ def _kill(commands: Sequence[Started]) -> None:
         except PlaceError as error:
             errors.append(str(error))
     if errors:
-        raise PlaceError("; ".join(errors))
+        raise PlaceError(f"{len(errors)} of the programs could not be ended, and may still run: {'; '.join(errors)}")
 
 
 def execute(place: Place, members: Sequence[Member], seconds: float | None) -> list[list[Execution]]:
@@ -92,27 +106,22 @@ def execute(place: Place, members: Sequence[Member], seconds: float | None) -> l
     def run(member: Member) -> list[Execution]:
         executions: list[Execution] = []
         try:
-            time.sleep(max(0.0, begin_s + member.start_s - time.monotonic()))
-            while not executions or (seconds is not None and time.monotonic() < end_s):
-                one = _once(place, member, together)
-                if one is None:
-                    break
-                executions.append(one)
-        except BaseException:
-            together.end()
-            raise
+            with together.ended_by_errors():
+                time.sleep(max(0.0, begin_s + member.start_s - time.monotonic()))
+                while not executions or (seconds is not None and time.monotonic() < end_s):
+                    one = _once(place, member, together)
+                    if one is None:
+                        break
+                    executions.append(one)
         finally:
             together.done()
-        while seconds is not None and (started := together.start(place, member, padding=True)) is not None:
-            _wait(member, started, together)
+        with together.ended_by_errors():
+            while seconds is not None and (started := together.start(place, member, padding=True)) is not None:
+                _wait(member, started, together)
         return executions
 
-    with ThreadPoolExecutor(len(members)) as pool:
-        try:
-            return list(pool.map(run, members))
-        except BaseException:
-            together.end()
-            raise
+    with ThreadPoolExecutor(len(members)) as pool, together.ended_by_errors():
+        return list(pool.map(run, members))
 
 
 def _once(place: Place, member: Member, together: _Together) -> Execution | None:
@@ -135,13 +144,13 @@ def _once(place: Place, member: Member, together: _Together) -> Execution | None
 
 
 def _wait(member: Member, started: Started, together: _Together) -> Ended:
-    """The end of an execution. Raises PlaceError if it hangs; then it was killed."""
+    """The end of an execution. Raises PlaceError if it hangs, or if nobody can tell whether it has ended; then it still
+    belongs to the commands that `together` ends."""
     try:
-        return started.wait(EXECUTION_DEADLINE_S)
+        ended = started.wait(EXECUTION_DEADLINE_S)
     except TimeoutError as error:
-        started.kill()
         raise PlaceError(
             f"{member.name}: {member.workload.name}: {error}: if it does not hang, run a smaller class of it"
         ) from None
-    finally:
-        together.ended(started)
+    together.ended(started)
+    return ended

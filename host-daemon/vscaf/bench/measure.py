@@ -29,12 +29,11 @@ from vscaf.bench.workloads.gather import gather
 from vscaf.bench.workloads.options import Sources
 from vscaf.bench.workloads.workload import Workload
 from vscaf.errors import UsageError
-from vscaf.journal import Lock
+from vscaf.journal import BENCH_PATIENCE_S, Lock
 from vscaf.lab.processes import no_child_left, signals_exit
 
 NPB_CACHE = Path("build/npb")
 QUICK_GROUPS = 2
-LOCK_PATIENCE_S = 0.5  # another bench does not end soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def measure(
             f"static: {count} programs cannot have a CPU each of {chosen.cpus}: leave it out of --arrangements"
         )
     options.output.mkdir(parents=True, exist_ok=True)
-    with closing(Lock(options.output / "lock", "bench", f"--output {options.output}", LOCK_PATIENCE_S)):
+    with closing(Lock(options.output / "lock", "bench", f"--output {options.output}", BENCH_PATIENCE_S)):
         timelines = Timelines(options.output / TIMELINES)
         path = options.output / "samples.jsonl"
         if options.restart:

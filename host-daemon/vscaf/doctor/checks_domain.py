@@ -85,10 +85,16 @@ def vcpus(facts: DomainFacts) -> Iterable[Verdict]:
     if now.maximum >= wanted:
         yield ready(f"{now.vcpus} of {now.maximum}")
         return
-    by_hand = bool(now.description.topology.cells)  # nobody but the operator knows the cells of new vCPUs
-    change = commands.virsh(facts.host, "edit", facts.name) if by_hand else _prepare(facts, wanted)
-    fix = _unless_done(facts, lambda later: later.maximum >= wanted, change)
     text = f"at most {now.maximum} vCPU{'s' * (now.maximum > 1)}, so it cannot use {wanted} CPUs"
+    defined = facts.domain.defined or now
+    if defined.machine is not None and not _can_plug(defined):
+        text += "; its machine cannot plug vCPUs, so all that it will ever use must be there at its start"
+        change = commands.virsh(facts.host, "edit", facts.name)
+    elif now.description.topology.cells:  # nobody but the operator knows the cells of new vCPUs
+        change = commands.virsh(facts.host, "edit", facts.name)
+    else:
+        change = _prepare(facts, wanted)
+    fix = _unless_done(facts, lambda later: later.maximum >= wanted, change)
     yield problem(text, fix) if rule is not None or now.maximum == 1 else note(text, fix)
 
 
@@ -266,24 +272,25 @@ def _has_pmu(definition: Definition) -> bool:
 
 
 def pins(facts: DomainFacts) -> Iterable[Verdict]:
-    host, name = facts.host, facts.name
-    later, persistent = facts.domain.defined, facts.domain.persistent
-    if later.placement_auto:
+    host, name, now, later = facts.host, facts.name, facts.now, facts.domain.defined
+    auto, online = (later or now).placement_auto, host.virt.cpus.online
+    if auto:
         yield problem(
             "placement='auto': numad chooses its CPUs at each start",
             # libvirt makes the vCPUs' placement automatic again as long as that of the memory is.
             commands.edit(host, name, r"/<memory .*placement=.auto/d; s/placement=\(.\)auto/placement=\1static/"),
         )
-    if later.pinned:
+    defined = later is not None and later.pinned(online)
+    if later is not None and defined:
         vcpus = sorted(later.description.vcpu_pins or later.plugged)
         yield note(
             "its definition has pins: vscaf moves them while it manages the domain, and puts them back",
-            commands.pin_all(host, name, vcpus, "r", running=not persistent, persistent=persistent),
+            commands.pin_all(host, name, vcpus, "r", running=False, persistent=True),
         )
-    alone = known(host.status) is None and not later.pinned and facts.now.pinned
+    alone = known(host.status) is None and not defined and now.pinned(online)
     if alone:
         yield note(
-            "it runs with pins that its definition has not, and no daemon runs: a daemon left them, or another program",
+            "it runs with pins that no definition has, and no daemon runs: a daemon left them, or another program",
             commands.put_back(host),
         )
     status = facts.status or {}
@@ -292,7 +299,7 @@ def pins(facts: DomainFacts) -> Iterable[Verdict]:
         yield problem(f"the daemon leaves it alone: {why}", commands.manage(host, name))
     elif state == State.RELEASED:
         yield note(f"released: {why}", commands.manage(host, name))
-    elif not later.placement_auto and not later.pinned and not alone:
+    elif not auto and not defined and not alone:
         yield ready("none of others")
 
 
@@ -377,7 +384,8 @@ CHECKS: tuple[Check[DomainFacts], ...] = (
     Check(
         "pins",
         "pins and placement by others",
-        "numad places it, or the daemon leaves it alone because of others; pins in its definition are a note",
+        "numad places it, or the daemon leaves it alone because of others; pins in its definition are a note. "
+        "A pin to all online CPUs is none",
         pins,
     ),
     Check("numa", "the nodes that its memory is bound to", "none of them is a node of the pool", numa),

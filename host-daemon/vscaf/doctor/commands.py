@@ -55,9 +55,10 @@ def _where(*, running: bool, persistent: bool) -> list[str]:
 
 
 def remove_kernel_option(option: str) -> str:
-    """Removes an option of the host's kernel. GRUB is Debian's boot loader."""
-    script = f's/ *{option}=[^ "]*//'
-    return f"sed -i {shlex.quote(script)} /etc/default/grub && update-grub && reboot"
+    """Removes an option of the host's kernel. GRUB is Debian's boot loader. Fails if the option is not in its files."""
+    files = f"grep -lrs '^GRUB_CMDLINE.*{option}=' /etc/default/grub /etc/default/grub.d"
+    script = f"s| *{option}=[-_,:/0-9a-zA-Z]*||g"  # not up to a space: the last option is followed by a quote
+    return f"{files} | xargs sed -i {shlex.quote(script)} && update-grub && reboot"
 
 
 def set_key(host: HostFacts, key: str, value: str, *, present: bool) -> str:

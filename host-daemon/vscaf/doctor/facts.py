@@ -93,16 +93,19 @@ class Definition:
         """The numbers of the plugged vCPUs."""
         return self.description.enabled or frozenset(range(self.vcpus))
 
-    @property
-    def pinned(self) -> bool:
-        """Whether vCPUs, the emulator or I/O threads have pins."""
+    def pinned(self, online: frozenset[int]) -> bool:
+        """Whether vCPUs, the emulator or I/O threads are kept off a pCPU that is online.
+
+        libvirt keeps a pin to all pCPUs in the XML: to it, that is how a pin is removed.
+        """
         description = self.description
-        return bool(
-            description.vcpu_pins
-            or description.cpuset is not None
-            or self.emulator_pin is not None
-            or any(pin is not None for pin in description.iothread_pins.values())
-        )
+        pins = [
+            *description.vcpu_pins.values(),
+            *description.iothread_pins.values(),
+            description.cpuset,
+            self.emulator_pin,
+        ]
+        return any(pin is not None and not online <= pin for pin in pins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +120,10 @@ class DomainXml:
     next_start: Definition | None = None
 
     @property
-    def defined(self) -> Definition:
-        """As it will be at the next start, or, if it is transient, as it is. NotKnown if it could not be read."""
-        return self.next_start if self.next_start is not None else known(self.now)
+    def defined(self) -> Definition | None:
+        """As it will be at the next start. None: it runs, and has no definition that could be read. NotKnown if it does
+        not run and could not be read."""
+        return self.next_start if self.running else known(self.now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

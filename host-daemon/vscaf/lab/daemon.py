@@ -82,6 +82,7 @@ class DaemonProcess:
             "control_socket": str(self.control_socket),
             **(settings or {}),
         }
+        self.journal = Path(top["state_directory"]) / "journal.json"
         lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
         lines += ["[policy]", f"name = {_toml(policy)}", f"options = {_toml(dict(options or {}))}"]
         for domain, table in domains.items():

@@ -57,12 +57,12 @@ def domain_of(words: list[bytes]) -> str | None:
 
 
 def _command_lines() -> Iterator[tuple[int, list[bytes]]]:
-    """The pid and the words of each process."""
+    """The pid and the words of each process that this user may see."""
     for directory in Path("/proc").iterdir():
         if not directory.name.isdigit():
             continue
         try:
             words = (directory / "cmdline").read_bytes().split(b"\0")
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue  # it has ended meanwhile, or /proc hides it from this user (hidepid)
         yield int(directory.name), words

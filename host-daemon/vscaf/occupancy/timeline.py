@@ -30,12 +30,20 @@ class Bins:
         self.last_s = start_s
         self._before: dict[int, Sample] = {}
         self._used: dict[int, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
-        self._domains: set[str] = set()
+
+    @property
+    def domains(self) -> set[str]:
+        """The domains that were sampled, but for what was forgotten."""
+        return {one.domain for one in self._before.values()}.union(*self._used.values())
+
+    @property
+    def pcpus(self) -> set[int]:
+        """The pCPUs on which a domain ran, also those of what was forgotten."""
+        return set(self._used)
 
     def add(self, samples: Iterable[Sample]) -> None:
         """Takes in samples. Those of a thread come in order of time."""
         for after in samples:
-            self._domains.add(after.domain)
             self.last_s = max(self.last_s, after.monotonic_s)
             before = self._before.get(after.thread)
             self._before[after.thread] = after
@@ -49,17 +57,19 @@ class Bins:
         """Drops what is older, so that a long watch needs no more memory."""
         first = int((before_s - self.start_s) / self.bin_s)
         for by_domain in self._used.values():
-            for used in by_domain.values():
+            for name, used in list(by_domain.items()):
                 for index in [index for index in used if index < first]:
                     del used[index]
+                if not used:
+                    del by_domain[name]
         self._before = {thread: one for thread, one in self._before.items() if one.monotonic_s >= before_s}
 
     def track(self, first: int = 0) -> Track:
         """The shares from the bin of number *first* on."""
         end = int((self.last_s - self.start_s) / self.bin_s) + 1
-        domains = sorted(self._domains)
+        domains = sorted(self.domains)
         shares = {
-            pcpu: {name: [by_domain[name].get(index, 0.0) for index in range(first, end)] for name in domains}
+            pcpu: {name: [by_domain.get(name, {}).get(index, 0.0) for index in range(first, end)] for name in domains}
             for pcpu, by_domain in sorted(self._used.items())
         }
         return Track(self.start_s + first * self.bin_s, self.bin_s, shares)

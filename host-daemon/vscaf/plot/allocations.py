@@ -10,6 +10,7 @@ from vscaf.events import Kind
 from vscaf.top.domains import State
 
 ENDS = frozenset({Kind.GONE, Kind.GIVEN_BACK, Kind.RELEASED, Kind.UNMANAGED})
+RESTS = frozenset({None, "rest", "rests"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ def from_event(event: Mapping[str, Any], clock_offset_s: float) -> Change | None
     if event["kind"] not in {Kind.ALLOCATION, Kind.ADOPTED}:
         return None
     try:
-        cpus = parse_cpu_list(str(event["to"] or ""))
+        cpus = parse_cpu_list("" if event["to"] in RESTS else str(event["to"]))
     except ValueError:
-        cpus = frozenset()  # "rest" or "rests"
+        return Change(at_s, event["domain"], None)  # a long list was cut
     return Change(at_s, event["domain"], cpus)
 
 

@@ -39,13 +39,12 @@ class Recording:
     def domains(self) -> list[str]:
         """The domains that ran, or that have pCPUs."""
         shown = {change.domain for change in self.changes if change.cpus}
-        shown |= {name for by_domain in self.bins.track().shares.values() for name in by_domain}
-        return sorted(filter(self.wants, shown))
+        return sorted(filter(self.wants, shown | self.bins.domains))
 
     @property
     def pcpus(self) -> list[int]:
         """The pCPUs of the pool, and those on which a domain ran."""
-        return sorted(self.pool | self.bins.track().shares.keys())
+        return sorted(self.pool | self.bins.pcpus)
 
     def change(self, change: Change | None) -> None:
         """Takes in a change. What was known already is left out."""
@@ -59,7 +58,9 @@ class Recording:
         """Drops what is older."""
         self.bins.forget(before_s)
         last = {change.domain: change for change in self.changes if change.at_s < before_s}
-        self.changes = [one for one in self.changes if one.at_s >= before_s or last[one.domain] is one]
+        self.changes = [
+            one for one in self.changes if one.at_s >= before_s or (last[one.domain] is one and one.cpus is not None)
+        ]
 
 
 async def record(path: Path, recording: Recording) -> None:

@@ -65,7 +65,7 @@ def _lines(recording: Recording, width: int, height: int | None) -> Text:
     domains = recording.domains
     rows = timeline(recording.bins.track(max(0, wanted - width)), recording.changes, domains, recording.pcpus, width)
     notes = [*recording.problems.values()]
-    notes += [] if domains else ["no domain of libvirt runs, or none of those that were named"]
+    notes += [] if domains else ["no domain of libvirt runs that this user may see, or none of those that were named"]
     most = len(rows) if height is None else max(0, height - len(notes) - 1)
     if len(rows) > most:
         notes.append(f"{len(rows) - most} more lines do not fit: --output FILE.svg has all")

@@ -72,15 +72,17 @@ class RecordFiles:
                 file.close()
 
     def _remove_oldest(self) -> None:
-        files = recorded_files(self.directory)
-        sizes = {path: path.stat().st_size for path in files}
+        sizes = {}
+        for path in recorded_files(self.directory):
+            with contextlib.suppress(FileNotFoundError):  # somebody else has just removed it
+                sizes[path] = path.stat().st_size
         total = sum(sizes.values())
-        for path in files:
+        for path, size in sizes.items():
             if total <= self.most_bytes:
                 return
             if path != self._path:
-                path.unlink()
-                total -= sizes[path]
+                path.unlink(missing_ok=True)
+                total -= size
 
 
 def recorded_files(directory: Path) -> list[Path]:

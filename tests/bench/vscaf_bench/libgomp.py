@@ -21,6 +21,7 @@ from typing import Any
 from vscaf.bench.intervals import median_interval
 
 from .agent import Bench as AgentBench
+from .policies_runs import mean_result
 from .report import Report, Result, run_benchmark
 
 # cg.S is fine-grained: sections of some 50 us on one thread.
@@ -272,6 +273,11 @@ def speedup_of_two(bench: Bench, name: str, repeat: str) -> float:
     return one / two
 
 
+def error_result(errors: Sequence[float]) -> Result:
+    """The mean of errors in percent."""
+    return mean_result("estimate.mean_abs_error", "%", errors, bar="<= 10%")
+
+
 def estimates(bench: Bench, report: Report) -> None:
     """S(2) after 5 s of learning against S(2) from separate runs just before and after.
 
@@ -330,10 +336,7 @@ def estimates(bench: Bench, report: Report) -> None:
             print("  ", entry, flush=True)
     report.details["estimates"] = details
     if errors:
-        _, low, high = median_interval(errors)
-        report.add(
-            Result("estimate.mean_abs_error", "%", statistics.fmean(errors), low, high, len(errors), bar="<= 10%")
-        )
+        report.add(error_result(errors))
         for what, count, bar in (("outside_95_interval", outside, "<= 10%"), ("apart_from_truth", apart, "")):
             share = 100.0 * count / known
             report.add(Result(f"estimate.{what}", "%", share, share, share, known, bar=bar))

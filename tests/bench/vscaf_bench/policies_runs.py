@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,21 +90,16 @@ def _print_progress(line: str, done: int, of: int) -> None:
 
 def mean_result(name: str, unit: str, values: Sequence[float], **more: Any) -> Result:
     """The mean of *values* and its 95% interval by bootstrap."""
-    return _bootstrapped(name, unit, values, np.mean, more)
+    array = np.asarray(values, dtype=float)
+    drawn = np.random.default_rng(1).choice(array, (RESAMPLES, len(array)))
+    low, high = np.quantile(np.mean(drawn, axis=1), (0.025, 0.975))
+    return Result(name, unit, float(np.mean(array)), float(low), float(high), len(array), **more)
 
 
 def worst_result(name: str, unit: str, values: Sequence[float], **more: Any) -> Result:
-    """The largest of *values*, with a bootstrap interval."""
-    return _bootstrapped(name, unit, values, np.max, more)
-
-
-def _bootstrapped(
-    name: str, unit: str, values: Sequence[float], figure: Callable[..., Any], more: dict[str, Any]
-) -> Result:
-    array = np.asarray(values, dtype=float)
-    drawn = np.random.default_rng(1).choice(array, (RESAMPLES, len(array)))
-    low, high = np.quantile(figure(drawn, axis=1), (0.025, 0.975))
-    return Result(name, unit, float(figure(array)), float(low), float(high), len(array), **more)
+    """The largest of *values*. It has no interval: samples drawn from these values never exceed them."""
+    worst = float(max(values))
+    return Result(name, unit, worst, worst, worst, len(values), **more)
 
 
 def share_result(name: str, hits: int, n: int, **more: Any) -> Result:

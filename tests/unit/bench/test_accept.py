@@ -439,7 +439,7 @@ def test_the_archive_is_complete_and_without_the_hosts_name(tmp_path, monkeypatc
     monkeypatch.setattr("socket.getaddrinfo", lambda *_arguments, **_options: canonical)
     names = host_names()
     assert names == ["node7", "node7.cluster", "node7.example.org"]
-    logs = tmp_path / "logs"
+    logs = acceptance.empty_logs(tmp_path)
     (logs / "unplug" / "qemu").mkdir(parents=True)
     (logs / "unplug" / "libvirtd.log").write_bytes(b"hostname: node7.example.org \xff\n")
     (logs / "unplug" / "qemu" / "node7.log").write_text("started\n")
@@ -452,3 +452,10 @@ def test_the_archive_is_complete_and_without_the_hosts_name(tmp_path, monkeypatc
         assert {(member.uname, member.gname) for member in tar.getmembers()} == {("", "")}
     assert contents["logs/unplug/libvirtd.log"] == b"hostname: HOST \xff\n"
     assert msgspec.json.decode(contents["accept.json"]) == {"results": []}
+
+
+def test_only_logs_of_an_acceptance_are_removed(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "mine").touch()
+    (acceptance.empty_logs(tmp_path) / "earlier").touch()
+    assert list(acceptance.empty_logs(tmp_path).iterdir()) == [] and (tmp_path / "logs" / "mine").exists()

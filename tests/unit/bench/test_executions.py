@@ -146,6 +146,31 @@ def test_an_error_of_one_ends_all(place):
     ends(place.files / "hangs")
 
 
+@pytest.mark.parametrize("killable", [True, False])
+def test_a_program_whose_end_is_not_known_is_ended_or_named(place, monkeypatch, killable):
+    """As if the guest's agent did not answer once, or not any more."""
+
+    def lost(started, timeout_s):
+        until((place.files / "hangs").exists, "it runs")
+        raise PlaceError("no answer")
+
+    kill, killed = NoVmStarted.kill, []
+
+    def ended(started):
+        killed.append(started.pid)
+        if not killable:
+            raise PlaceError("nor to this")
+        kill(started)
+
+    left = "" if killable else "; 1 of the programs could not be ended, and may still run: nor to this"
+    with monkeypatch.context() as broken:
+        broken.setattr(NoVmStarted, "wait", lost)
+        broken.setattr(NoVmStarted, "kill", ended)
+        with pytest.raises(PlaceError, match=f"^no answer{left}$"):
+            execute(place, [member("first", "echo $$ > new && mv new hangs; exec sleep 1000")], 0.0)
+    assert killed == [int((place.files / "hangs").read_text())]
+
+
 def test_an_interruption_ends_all(place, monkeypatch):
     """The interrupt reaches the thread that waits for all."""
 

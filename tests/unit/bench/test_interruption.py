@@ -46,6 +46,7 @@ def test_a_build_ends_with_the_bench(tmp_path: Path, number: signal.Signals) -> 
         (sleeper,) = sleeping()
         bench.send_signal(number)
         assert bench.wait(HANG_S) == 128 + number
+        assert f"{128 + number}" in CliRunner().invoke(main, ["bench", "--help"]).output
         until(lambda: start_time(sleeper) is None, "the build has ended")
     finally:
         if bench.poll() is None:

@@ -11,11 +11,11 @@ from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.processes import start_time
 
 SSH = """#!/bin/sh
-# The master: -M -N -S SOCKET TARGET. A client: -o BatchMode=yes -S SOCKET TARGET COMMAND
+# The master: -M -N -S SOCKET TARGET. A client: -o BatchMode=yes -o ConnectTimeout=20 -S SOCKET TARGET COMMAND
 case "$*" in
 *nobody@nowhere*) echo "Permission denied (publickey)." >&2; exit 255 ;;
 *-M*) while [ "$1" != -S ]; do shift; done; echo $$ > "${0%/*}/master"; touch "$2"; exec sleep 1000 ;;
-*) [ -e "$4" ] || exit 255; exec setsid --wait sh -c "$6" ;;
+*) [ -e "$6" ] || { echo "No route to host" >&2; exit 255; }; exec setsid --wait sh -c "$8" ;;
 esac
 """
 
@@ -86,5 +86,7 @@ def test_a_connection_that_has_ended_is_said(connection, tmp_path):
     (tmp_path / "go").touch()
     with pytest.raises(PlaceError, match="connection has ended"):
         started.wait(HANG_S)
+    with pytest.raises(PlaceError, match="could not be ended over SSH: No route to host"):
+        started.kill()
     with pytest.raises(PlaceError, match="could be started"):
         connection.start("true")

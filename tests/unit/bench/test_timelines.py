@@ -49,6 +49,26 @@ def test_the_last_run_of_each_kind_is_kept(timelines: Timelines) -> None:
     timelines.remove()
 
 
+def test_a_timeline_that_is_being_written_or_was_damaged_is_left_out(timelines: Timelines, tmp_path: Path) -> None:
+    timelines.keep(both(1, "unmanaged"), watched(1.0))
+    (kept,) = (tmp_path / TIMELINES).iterdir()
+    whole = kept.read_bytes()
+    (tmp_path / TIMELINES / "other.json").write_bytes(whole[: len(whole) // 2])
+    assert [one.round for one in timelines.read()] == [1]
+    seen: list[list[int]] = []
+    write = Path.write_bytes
+
+    def half_first(path: Path, content: bytes) -> int:
+        write(path, content[: len(content) // 2])
+        seen.append([one.round for one in timelines.read()])
+        return write(path, content)
+
+    with pytest.MonkeyPatch.context() as slow:
+        slow.setattr(Path, "write_bytes", half_first)
+        timelines.keep(both(2, "unmanaged"), watched(0.5))
+    assert seen == [[1]] and [one.round for one in timelines.read()] == [2]
+
+
 def test_a_picture_has_a_row_for_each_arrangement_and_pcpu(timelines: Timelines) -> None:
     for sample in (both(1, "max-speedup"), both(1, "unmanaged"), both(1, "static", allocations=(1, 1))):
         timelines.keep(sample, watched(1.0))

@@ -14,7 +14,16 @@ from vscaf.domains.deduplicated_warnings import DeduplicatedWarnings
 from vscaf.domains.journal_writer import JournalWriter
 from vscaf.errors import UsageError
 from vscaf.events import EventLog
-from vscaf.journal import FoundSettings, Journal, JournalEntry, JournalError, LeftAlone, Lock
+from vscaf.journal import (
+    FoundSettings,
+    Journal,
+    JournalEntry,
+    JournalError,
+    LeftAlone,
+    Lock,
+    lock_bench,
+    lock_hypervisor,
+)
 from vscaf.values import DomainSettings
 
 FOUND = DomainSettings(2, {0: frozenset({0, 1}), 1: frozenset({1})}, frozenset({0, 1}), 1024)
@@ -130,6 +139,23 @@ def test_a_lock_leaves_no_file_and_is_held_by_one_at_a_time(tmp_path: Path, monk
         for done in [pool.submit(hold) for _ in range(4)]:
             done.result()
     assert (most, holders) == ([1], [0]) and not (tmp_path / "lock").exists()
+
+
+def test_beside_a_bench_only_its_own_daemon_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vscaf.journal.LOCKS", tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    bench = lock_bench("test:///one")
+    for lock in (lock_bench, lock_hypervisor):
+        with pytest.raises(UsageError, match=rf"test:///one: another vscaf bench \(pid {os.getpid()}\) uses it"):
+            lock("test:///one")
+    lock_hypervisor("test:///one", "release").close()  # neither it nor a guard starts to manage domains
+    lock_hypervisor("test:///two").close()
+    with monkeypatch.context() as child:
+        child.setattr(os, "getppid", os.getpid)
+        lock_hypervisor("test:///one").close()
+    bench.close()
+    lock_hypervisor("test:///one").close()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"version":1}', '{"version":4,"boot_id":"boot","domains":[]}'])

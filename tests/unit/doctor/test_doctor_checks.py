@@ -43,6 +43,10 @@ def bad(*changes: tuple[str, str], **others: Any) -> HostFacts:
 
 NO_METADATA = xml(("<metadata>", "<!--"), ("</metadata>", "-->"))
 PINNED = xml(("<os>", "<cputune><emulatorpin cpuset='3'/></cputune><os>"))
+EVERYWHERE = xml(
+    ("<os>", "<cputune><vcpupin vcpu='1' cpuset='0-7'/><emulatorpin cpuset='0-63'/></cputune><os>"),
+    ("placement='static'", "placement='static' cpuset='0-7'"),
+)
 NO_CHANNEL = ("org.vscaf.agent.0", "org.qemu.guest_agent.0")
 THREE = [domain(name, xml(('max="4"', 'min="3"'))) for name in "abc"]
 PROCESSES = SYSTEM.processes
@@ -207,6 +211,16 @@ CASES = [
         "at most 1 vCPU, so it cannot use 6 CPUs",
         "vscaf prepare cfd --maximum 6",
     ),
+    *(
+        Case(
+            "vcpus",
+            PROBLEM,
+            bad((">4</vcpu>", ">3</vcpu>"), change),
+            "cannot plug vCPUs",
+            "virsh -c qemu:///system edit cfd",
+        )
+        for change in (("pc-q35-7.2", "microvm"), ("x86_64", "aarch64"), ("<acpi/>", ""))
+    ),
     Case(
         "hotplug",
         PROBLEM,
@@ -284,6 +298,7 @@ CASES = [
         "for vcpu in 1; do virsh -c qemu:///system vcpupin cfd $vcpu r --config",
     ),
     Case("pins", NOTE, host(domain(xml=PINNED, later=DOMAIN), status=None), "a daemon left them", "vscaf off"),
+    Case("pins", NOTE, host(domain(xml=PINNED, persistent=False), status=None), "a daemon left them", "vscaf off"),
     Case("pins", UNKNOWN, host(status=Unknown("no answer")), "no answer"),
     Case(
         "numa",
@@ -334,6 +349,9 @@ FINE = {
     "machine: Red Hat's": bad(("pc-q35-7.2", "pc-i440fx-rhel7.6.0")),
     "pmu: by the CPU mode": bad(("<pmu state='on'/>", "")),
     "pins: only those of vscaf": host(domain(xml=PINNED, later=DOMAIN)),
+    "pins: those of vscaf, at a transient domain": host(domain(xml=PINNED, persistent=False)),
+    "pins: those that were removed, which libvirt keeps as pins to all CPUs": host(domain(xml=EVERYWHERE)),
+    "pins: those that a daemon has put back": host(domain(xml=EVERYWHERE, later=DOMAIN), status=None),
     "pins: not managed yet": host(status=status(state="unmanaged")),
 }
 

@@ -132,11 +132,31 @@ def test_commands_for_the_configuration_make_it_good(config: Path) -> None:
     assert set_key(host(), "pool", "1", present=True).endswith(" && vscaf reload")
 
 
-def test_the_command_for_a_kernel_option_removes_only_that(tmp_path: Path) -> None:
-    grub = tmp_path / "grub"
-    grub.write_text('GRUB_CMDLINE_LINUX="quiet isolcpus=2-3,5 nohz_full=2"\n', encoding="utf-8")
-    shell(remove_kernel_option("isolcpus").partition(" && ")[0].replace("/etc/default/grub", str(grub)))
-    assert grub.read_text(encoding="utf-8") == 'GRUB_CMDLINE_LINUX="quiet nohz_full=2"\n'
+def remove_option(directory: Path) -> subprocess.CompletedProcess[str]:
+    """Runs the command up to update-grub, on the files of this directory instead of /etc/default."""
+    command, _, rest = remove_kernel_option("isolcpus").partition(" && ")
+    assert rest == "update-grub && reboot"
+    command = command.replace("/etc/default", str(directory))
+    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("quote", ['"', "'", ""])
+@pytest.mark.parametrize("value", ["2-3,5", "managed_irq,domain,0-31:2/4"])
+@pytest.mark.parametrize("name", ["grub", "grub.d/50-cloudimg.cfg"])
+def test_the_command_for_a_kernel_option_removes_only_that(tmp_path: Path, quote: str, value: str, name: str) -> None:
+    (tmp_path / "grub.d").mkdir()
+    (tmp_path / "grub").touch()
+    others = {"quiet ": " nohz_full=2", "": ""} if quote else {"": ""}
+    for before, after in others.items():
+        (tmp_path / name).write_text(f"GRUB_CMDLINE_LINUX={quote}{before}isolcpus={value}{after}{quote}\n")
+        assert remove_option(tmp_path).returncode == 0
+        assert (tmp_path / name).read_text() == f"GRUB_CMDLINE_LINUX={quote}{before.strip()}{after}{quote}\n"
+
+
+def test_the_command_for_a_kernel_option_that_is_elsewhere_fails(tmp_path: Path) -> None:
+    (tmp_path / "grub").write_text('# isolcpus=1\nGRUB_CMDLINE_LINUX="quiet"\n')
+    done = remove_option(tmp_path)
+    assert done.returncode != 0 and "no input files" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from simulated_runs import EQUAL, FITTED, a_run
 from vscaf.simulate.scenarios.curves import load_curve
+from vscaf_bench.libgomp import error_result
 from vscaf_bench.policies_bound import LIMITS, effective, price, table
 from vscaf_bench.policies_decide import SIZES, _add_growth, growth
 from vscaf_bench.policies_equipartition import _shares
@@ -33,7 +34,13 @@ def test_means_and_worst_are_of_all_values() -> None:
     values = [1.0, 2.0, 6.0]
     mean, worst = mean_result("x", "%", values), worst_result("x", "%", values)
     assert mean.value == 3.0 and 1.0 <= mean.low < 3.0 < mean.high <= 6.0
-    assert worst.value == worst.high == 6.0 and worst.low >= 1.0
+    assert worst.low == worst.value == worst.high == 6.0, "a maximum has no interval by bootstrap"
+
+
+def test_the_mean_error_of_estimates_lies_in_its_interval() -> None:
+    """Most are small, and the mean is far above the median."""
+    found = error_result([0.1] * 40 + [50.0] * 10)
+    assert found.value == pytest.approx(10.08) and found.low < found.value < found.high
 
 
 def test_the_exponent_is_that_of_a_power() -> None:

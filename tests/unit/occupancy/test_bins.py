@@ -33,6 +33,15 @@ def test_old_bins_can_be_forgotten() -> None:
     assert bins.track(first=3).shares[3]["a"] == [0.5, 0.0], "the thread's last sample was kept"
 
 
+def test_domains_that_are_gone_are_forgotten() -> None:
+    bins = Bins(0.5, 100.0)
+    bins.add([*SAMPLES, sample(100.0, 0.0, thread=2, domain="gone"), sample(100.5, 0.5, thread=2, domain="gone")])
+    assert bins.domains == {"a", "gone"}
+    bins.forget(101.5)
+    assert bins.domains == {"a"} and bins.pcpus == {0, 3}
+    assert bins.track().shares == {0: {"a": [0.0] * 4}, 3: {"a": [0.0] * 4}}
+
+
 def test_a_thread_number_that_is_used_again_is_another_thread() -> None:
     assert track([sample(1.0, 9.0), sample(1.5, 0.25)], 0.5).shares == {}
     assert track([sample(1.0, 0.0), sample(1.5, 0.25, domain="b")], 0.5).shares == {}

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from vscaf.lab.polling import until
@@ -32,3 +33,16 @@ def test_processes_are_found_by_name_and_by_uuid() -> None:
         assert qemu_pids()[name] == [process.pid] and qemu_pid_of(uuid) == process.pid
         process.communicate(b"\n")
     assert name not in qemu_pids() and qemu_pid_of(uuid) is None
+
+
+def test_processes_that_are_hidden_from_this_user_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with /proc mounted with hidepid=1."""
+    read = Path.read_bytes
+
+    def hidden(path: Path) -> bytes:
+        if path.name == "cmdline" and path.parent.name != str(os.getpid()):
+            raise PermissionError(1, "Operation not permitted", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", hidden)
+    assert qemu_pids() == {} and qemu_pid_of("uuid") is None

@@ -5,6 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from vscaf.occupancy.sampler import Sample
+from vscaf.occupancy.timeline import Bins, Track
+from vscaf.plot import session
 from vscaf.plot.allocations import Change, allocated, from_event, from_state, sizes
 from vscaf.plot.recording import Recording
 from vscaf.top.domains import State
@@ -23,6 +26,7 @@ def event(kind: str, to: object = None, domain: str | None = "a") -> dict[str, A
         ("allocation", "rest", set()),
         ("adopted", "rests", set()),
         ("adopted", "4", {4}),
+        ("allocation", "0,2,4,…", None),
         ("gone", None, None),
         ("released", None, None),
         ("given-back", None, None),
@@ -82,3 +86,29 @@ def test_what_was_forgotten_still_holds() -> None:
     recording.forget(3.0)
     assert [one.at_s for one in recording.changes] == [2.0, 5.0]
     assert allocated(recording.changes, "a", 3.0) == {2}
+
+
+def test_domains_that_are_gone_are_forgotten() -> None:
+    recording = Recording(0.25)
+    recording.change(Change(1.0, "a", frozenset({1})))
+    recording.change(Change(2.0, "a", None))
+    recording.forget(3.0)
+    assert recording.changes == [] and recording.domains == []
+
+
+def test_a_redraw_costs_what_fits_on_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording, width, drawn = Recording(0.25), 80, list[int]()
+    began_s = recording.bins.start_s
+    for number in range(2):
+        at_s = began_s + number * 86400
+        recording.bins.add([Sample(at_s, at_s, "a", 0, 1, frozenset({0}), 0, number, 0)])
+    track = Bins.track
+
+    def counted(bins: Bins, first: int = 0) -> Track:
+        shares = track(bins, first)
+        drawn.extend(len(values) for by_domain in shares.shares.values() for values in by_domain.values())
+        return shares
+
+    monkeypatch.setattr(Bins, "track", counted)
+    assert "a a: has ?" in session._lines(recording, width, None).plain
+    assert drawn == [width + 1]

@@ -52,6 +52,36 @@ def test_all_files_together_are_bounded_and_the_oldest_go_first(tmp_path: Path) 
     assert {path.stat().st_mode & 0o777 for path in recorded_files(tmp_path / "record")} == {0o600}
 
 
+@pytest.mark.parametrize("before", ["stat", "unlink"])
+def test_files_that_somebody_else_removes_meanwhile_end_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    files, listed = RecordFiles(tmp_path, 8_000), files_module.recorded_files
+    for _ in range(3):
+        files.write(noise(4_000), new=True)
+    removed: list[Path] = []
+
+    def list_and_remove(directory: Path) -> list[Path]:
+        found = listed(directory)
+        removed.append(found[0])
+        if before == "stat":
+            found[0].unlink()
+        return found
+
+    def remove_first(path: Path, missing_ok: bool = False) -> None:
+        unlink(path)
+        unlink(path, missing_ok)
+
+    unlink = Path.unlink
+    with monkeypatch.context() as busy:
+        busy.setattr(files_module, "recorded_files", list_and_remove)
+        if before == "unlink":
+            busy.setattr(Path, "unlink", remove_first)
+        files.write(noise(8_000), new=True)
+    files.close()
+    assert removed and removed[0] not in listed(tmp_path) and listed(tmp_path)
+
+
 def written(path: Path, *lines: State | Decided) -> Path:
     files, encoder = RecordFiles(path, 10**6), Encoder()
     for line in lines:

@@ -30,6 +30,7 @@ from vscaf.terminal import one_line
 PARTS = (unplug.PART, counters.PART, siblings.PART, splits.PART)
 TOTAL_S = 870.0  # of all parts, so that start and end stay within 15 minutes
 CACHE = Path("build/lab/cache")
+LOGS = "vscaf-accept-logs"  # nobody else's directory has this name: it is removed, and sent away
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,7 @@ def run(arguments: Arguments) -> int:
         console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
     end_s = time.monotonic() + TOTAL_S
-    logs = arguments.output / "logs"
-    shutil.rmtree(logs, ignore_errors=True)
-    logs.mkdir(parents=True)
+    logs = empty_logs(arguments.output)
     described = machine()  # first, because it has the load at the start
     print_line("looking whether guests run under KVM")
     host = read_host(accelerator.domain_type(arguments.image, CACHE) == "kvm")
@@ -90,6 +89,14 @@ def run(arguments: Arguments) -> int:
         highlight=False,
     )
     return 1 if any(result.outcome is Outcome.FAILED for result in results) else 0
+
+
+def empty_logs(output: Path) -> Path:
+    """The directory for logs, without those of an earlier acceptance."""
+    logs = output / LOGS
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    return logs
 
 
 def chosen(names: Sequence[str]) -> list[Part]:

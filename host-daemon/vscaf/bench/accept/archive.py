@@ -39,7 +39,7 @@ def scrubbed_values(value: Any, names: Iterable[str]) -> Any:
 
 
 def write_archive(archive: Path, report: Path, logs: Path, names: Iterable[str]) -> list[str]:
-    """Writes the report and all files below *logs*, scrubbed, into an archive. Returns the names of its files.
+    """Writes the report and all files below *logs*, scrubbed, into an archive, as logs/. Returns the names of files.
 
     The report is taken as it is.
     """
@@ -48,7 +48,7 @@ def write_archive(archive: Path, report: Path, logs: Path, names: Iterable[str])
         for path in sorted(logs.rglob("*")):
             if path.is_file():
                 text = path.read_text(encoding="utf-8", errors="surrogateescape")
-                name = scrubbed(str(Path(logs.name) / path.relative_to(logs)), names)
+                name = scrubbed(str(Path("logs") / path.relative_to(logs)), names)
                 _add(tar, name, scrubbed(text, names).encode("utf-8", "surrogateescape"), path)
         return tar.getnames()
 

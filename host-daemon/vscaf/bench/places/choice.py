@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vscaf.bench.c_programs import workload_directory
-from vscaf.bench.places.existing import existing_place, guest_agent_channel, pool_of, ssh_channel
+from vscaf.bench.places.existing import existing_place, guest_agent_channel, guests_of, pool_of, ssh_channel
 from vscaf.bench.places.lab import lab_place
 from vscaf.bench.places.no_vm import no_vm_place
 from vscaf.bench.places.options import PlaceOptions
@@ -26,8 +26,8 @@ NAMES = ("first", "second", "third", "fourth")
 class Chosen:
     """A place that is not open yet.
 
-    settings: kept with the samples; samples with other settings are not continued. open: takes the workloads and the
-    arrangements.
+    settings: kept with the samples; samples with other settings are not continued. So they name what figures depend on.
+    Members that do not compute in a run are a load too. open: takes the workloads and the arrangements.
     """
 
     cpus: int
@@ -47,14 +47,14 @@ def choose(options: PlaceOptions, image: Path, output: Path, count: int) -> Chos
     if options.no_vm:
         return Chosen(
             POOL_CPUS,
-            {"no_vm": POOL_CPUS},
+            {"no_vm": POOL_CPUS, "members": count},
             lambda workloads, arrangements: no_vm_place(members, workloads, arrangements, POOL_CPUS, output),
         )
     if options.existing:
         return _existing(options, output, count)
     return Chosen(
         POOL_CPUS,
-        {"guests": POOL_CPUS, "memory_mib": options.memory_mib},
+        {"guests": POOL_CPUS, "members": count, "memory_mib": options.memory_mib},
         lambda workloads, arrangements: lab_place(
             members,
             workloads,
@@ -77,7 +77,12 @@ def _existing(options: PlaceOptions, output: Path, count: int) -> Chosen:
     channels: dict[str, Any] = {name: ssh_channel(ssh[name]) if name in ssh else guest_agent_channel for name in names}
     return Chosen(
         len(pool),
-        {"existing": names, "uri": options.uri, "pool": format_cpu_list(pool)},
+        {
+            "existing": names,
+            "uri": options.uri,
+            "pool": format_cpu_list(pool),
+            "guests": guests_of(options.uri, channels, output=output),
+        },
         lambda workloads, arrangements: existing_place(
             options.uri,
             channels,

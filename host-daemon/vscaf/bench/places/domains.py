@@ -13,13 +13,14 @@ import libvirt
 from vscaf.agentlink.link import CONNECTED, NO_CHANNEL
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
-from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, Started, WithoutDaemon
+from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, Started, WithoutDaemon, raise_also
 from vscaf.config import PolicyConfig
 from vscaf.errors import VscafError
 from vscaf.hypervisor.libvirt.calls import Call
 from vscaf.hypervisor.libvirt.connection import NOT_SUPPORTED
 from vscaf.hypervisor.libvirt.pinning import set_pins
 from vscaf.lab.daemon import DaemonProcess, Site
+from vscaf.lab.errors import LabError
 from vscaf.lab.polling import until
 from vscaf.policy.loading import loaded_policy
 from vscaf.values import State
@@ -29,6 +30,8 @@ AGENTS_DEADLINE_S = 120.0
 DECISION_DEADLINE_S = 120.0
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 QUOTA = ("vcpu_period", "vcpu_quota")
+LARGEST_QUOTA_US = 17_592_186_044_415
+"""libvirt's largest quota. With cgroup v2 it stands for none: libvirt reports it where there is no quota."""
 SETTLED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING, State.QUEUED, State.SUSPENDED})
 """States in which a domain has the partition that was decided for it."""
 
@@ -139,14 +142,16 @@ class DomainsPlace:
             name=f"{arrangement}-{self._daemons}",
         )
         with daemon:
-            wait_for_agents(daemon, self.members)
-            wait_for_decision(daemon, self.members)
-            yield Managed(daemon)
-            status = daemon.stop()  # after an error `with` does it, so that its status does not hide the error
-            if status != 0:
-                raise PlaceError(
-                    f"the daemon ended with status {status}, so not everything was put back: see {daemon.log}"
-                )
+            try:
+                wait_for_agents(daemon, self.members)
+                wait_for_decision(daemon, self.members)
+                yield Managed(daemon)
+            except BaseException as error:
+                if left := _stop(daemon):
+                    raise_also(error, left)
+                raise
+            if left := _stop(daemon):
+                raise PlaceError(left)
 
     def commands(self, arrangement: str, allocations: Sequence[int]) -> list[str]:
         if arrangement == "unmanaged":
@@ -172,6 +177,20 @@ class DomainsPlace:
 
     def watch(self, helpers: Sequence[int]) -> Watch:
         return Watch(self._pool, {guest.name: guest.qemu_pid for guest in self._guests}, [*self._helpers, *helpers])
+
+
+def _stop(daemon: DaemonProcess) -> str:
+    """Ends the daemon. Returns why not everything is as it was found; empty: it is."""
+    try:
+        status = daemon.stop()
+    except LabError as error:
+        return str(error)
+    if status == 0:
+        return ""
+    return (
+        f"the daemon ended with status {status}, so not everything was put back: see {daemon.log}; "
+        f"{daemon.journal} keeps what was found"
+    )
 
 
 def wait_for_agents(daemon: DaemonProcess, names: Sequence[str], deadline_s: float = AGENTS_DEADLINE_S) -> None:
@@ -259,7 +278,7 @@ def apply(guest: Member, wanted: Setting) -> None:
     now = quota(guest)
     if now is None and wanted.quota_us is not None:
         raise PlaceError(f"guest {guest.name}: its hypervisor has no CPU quota: leave out the arrangement quota")
-    if now is not None and (wanted.quota_us is not None or now.get("vcpu_quota", -1) != -1):
+    if now is not None and (wanted.quota_us is not None or _is_limit(now)):
         set_quota(guest, {"vcpu_period": QUOTA_PERIOD_US, "vcpu_quota": wanted.quota_us or -1})
     switch(guest, guest.cpus[: wanted.online])
 
@@ -286,7 +305,19 @@ def quota(guest: Member) -> dict[str, int] | None:
 def set_quota(guest: Member, wanted: Mapping[str, int]) -> None:
     """Sets the quota of a domain's vCPUs, as `quota` returns it. Raises PlaceError."""
     with told(guest, "set its quota"):
-        guest.domain.setSchedulerParametersFlags(dict(wanted), LIVE)
+        if _is_limit(wanted):
+            guest.domain.setSchedulerParametersFlags(dict(wanted), LIVE)
+            return
+        try:
+            guest.domain.setSchedulerParametersFlags({**wanted, "vcpu_quota": -1}, LIVE)
+        except libvirt.libvirtError:
+            # Some libvirts cannot take away a quota in cgroup v2 like this: they write -1, which the kernel refuses.
+            guest.domain.setSchedulerParametersFlags({**wanted, "vcpu_quota": LARGEST_QUOTA_US}, LIVE)
+
+
+def _is_limit(quota: Mapping[str, int]) -> bool:
+    """Whether it limits anything: to libvirt 0 is no value, and what is negative is no limit."""
+    return 0 < quota["vcpu_quota"] < LARGEST_QUOTA_US
 
 
 def switch(guest: Member, online: Collection[int]) -> None:

@@ -40,7 +40,7 @@ from vscaf.cpulist import format_cpu_list, parse_cpu_list
 from vscaf.errors import UsageError, VscafError
 from vscaf.hypervisor.libvirt.masks import mask_cpus
 from vscaf.hypervisor.libvirt.settings import read_settings
-from vscaf.journal import host_boot_id, lock_hypervisor
+from vscaf.journal import host_boot_id, lock_bench, lock_hypervisor
 from vscaf.occupancy.qemu import qemu_pid_of
 
 FOUND = "found.json"  # in the bench's directory
@@ -190,6 +190,45 @@ def pool_of(
     return sorted(cpus)
 
 
+def guests_of(
+    uri: str,
+    channels: Mapping[str, Callable[[Any], Channel]],
+    opener: Callable[[str], Any] = libvirt.open,
+    *,
+    output: Path,
+) -> list[str]:
+    """What figures depend on in each guest: its vCPUs, what executes them, and its version of vscaf. Arguments as those
+    of `existing_place`. After a bench that was killed, the vCPUs that it found count.
+
+    Raises UsageError if a domain does not run, PlaceError if libvirt or a guest does not answer.
+    """
+    earlier = _left_behind(output / FOUND)
+    connection = open_libvirt(uri, opener)
+    try:
+        return [
+            _described(domain, channels[domain.name()], earlier)
+            for domain in running_domains(connection, list(channels))
+        ]
+    finally:
+        connection.close()
+
+
+def _described(domain: Any, channel: Callable[[Any], Channel], earlier: Mapping[str, Found]) -> str:
+    guest = RunningGuest(domain, channel(domain))
+    try:
+        with told(guest, "describe it"):
+            vcpus, kind = len(_pins(domain, earlier)), _type(domain)
+        version = run(guest, "vscaf-agent --version 2>/dev/null").output.strip()
+    finally:
+        guest.channel.close()
+    return f"{vcpus} vCPUs, {kind}, {version[-300:] or 'no vscaf-agent'}"
+
+
+def _type(domain: Any) -> str:
+    """What executes its vCPUs: "kvm", or "qemu" for TCG."""
+    return str(ElementTree.fromstring(domain.XMLDesc()).get("type"))
+
+
 def _run_key(domain: Any) -> str:
     """Names this run of a domain."""
     return f"{domain.UUIDString()} {domain.ID()}"
@@ -205,7 +244,8 @@ def _pins(domain: Any, earlier: Mapping[str, Found]) -> list[frozenset[int]]:
 
 def refuse_beside_a_daemon(control_socket: Path, uri: str) -> None:
     """Raises PlaceError if a vscaf daemon answers, because it would change the same domains. UsageError if one does not
-    answer there and manages domains of the same libvirt: it has another socket, or a bench that was killed left it."""
+    answer there and manages domains of the same libvirt: it has another socket, or a bench that was killed left it. One
+    that starts later is refused by the bench's lock."""
     try:
         asyncio.run(get_status(control_socket))
     except NoDaemon:
@@ -334,8 +374,9 @@ def existing_place(
     Raises PlaceError or UsageError; then everything is as it was found, or the message says what is not.
     """
     check_policies(arrangements)
-    refuse_beside_a_daemon(control_socket, uri)
     with ExitStack() as stack:
+        stack.callback(lock_bench(uri).close)
+        refuse_beside_a_daemon(control_socket, uri)
         connection = open_libvirt(uri, opener)
         stack.callback(connection.close)
         guests: list[RunningGuest] = []
@@ -360,7 +401,7 @@ def existing_place(
         logs = output.resolve() / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         with told(guests[0], "describe it"):
-            kind = ElementTree.fromstring(guests[0].domain.XMLDesc()).get("type")
+            kind = _type(guests[0].domain)
         vcpus = " and ".join(str(len(guest.vcpus)) for guest in guests)
         place = _ExistingPlace(
             guests,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from vscaf.bench.observe.watch import Watch
 from vscaf.errors import VscafError
@@ -24,6 +24,16 @@ BASELINES = ("unmanaged", "pinned", "static", "quota")
 
 class PlaceError(VscafError):
     """The place cannot do it. The message says what is wrong and what to do."""
+
+
+def raise_also(error: BaseException, text: str) -> NoReturn:
+    """Raises an error or an interruption again, so that the user is also told *text*."""
+    if isinstance(error, VscafError):
+        raise PlaceError(f"{error}; {text}") from error
+    if isinstance(error, KeyboardInterrupt | SystemExit):  # they have no message
+        raise PlaceError(f"interrupted; {text}") from error
+    error.add_note(text)
+    raise error
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from vscaf.lab.polling import until
 from vscaf.lab.processes import end_child
 
 CONNECT_S = 20
+SSH_FAILED = 255  # its exit status if there is no connection
 # The shell's process group, so that a command can be ended with all that it started.
 _SAY_GROUP = "read -r _ _ _ _ group _ < /proc/$$/stat; echo $group; exec 2>&1\n"
 
@@ -51,7 +52,7 @@ class SshStarted:
             raise TimeoutError(
                 f"`{self._command}` has not ended after {timeout_s:g} s; so far it said: {so_far}"
             ) from None
-        if self._process.returncode == 255 and not self._connection.alive():
+        if self._process.returncode == SSH_FAILED and not self._connection.alive():
             raise PlaceError(f"{self._connection.target}: the SSH connection has ended: does the guest still run?")
         self._output.finish()
         with self._lock:
@@ -61,10 +62,17 @@ class SshStarted:
     def kill(self) -> None:
         with self._lock:
             ended = self._ended is not None
-        if not ended:
-            subprocess.run(
-                self._connection.arguments(f"kill -KILL -{self._group}"), stdin=subprocess.DEVNULL, check=False
-            )
+        if ended:
+            return
+        done = subprocess.run(
+            self._connection.arguments(f"kill -KILL -{self._group}"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode == SSH_FAILED:
+            text = done.stderr.decode(errors="replace").strip()[-300:]
+            raise PlaceError(f"{self._connection.target}: a command could not be ended over SSH: {text}")
 
 
 class Ssh:
@@ -110,7 +118,8 @@ class Ssh:
 
     def arguments(self, command: str) -> Sequence[str]:
         """The words of an ssh command that runs a command of the guest's shell over this connection."""
-        return ["ssh", "-o", "BatchMode=yes", "-S", str(self._socket), self.target, command]
+        options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}"]  # without a master, ssh connects anew
+        return ["ssh", *options, "-S", str(self._socket), self.target, command]
 
     def start(self, command: str) -> SshStarted:
         """Starts a shell command."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -46,13 +47,17 @@ class Timelines:
             watched.track,
         )
         self._directory.mkdir(parents=True, exist_ok=True)
-        (self._directory / f"{key.name}.json").write_bytes(msgspec.json.encode(timeline))
+        unfinished = self._directory / "unfinished"
+        unfinished.write_bytes(msgspec.json.encode(timeline))
+        unfinished.rename(self._directory / f"{key.name}.json")  # in one step: a report may be made meanwhile
 
     def read(self) -> list[Timeline]:
-        """All that are kept."""
-        return [
-            msgspec.json.decode(path.read_bytes(), type=Timeline) for path in sorted(self._directory.glob("*.json"))
-        ]
+        """All that are kept. A file that was damaged, for example by a power failure, only costs its picture."""
+        found = []
+        for path in sorted(self._directory.glob("*.json")):
+            with suppress(FileNotFoundError, msgspec.DecodeError):  # another bench may remove it meanwhile
+                found.append(msgspec.json.decode(path.read_bytes(), type=Timeline))
+        return found
 
     def remove(self) -> None:
         """Removes all."""
