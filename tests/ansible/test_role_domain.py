@@ -36,6 +36,7 @@ def given(tmp_path: Path) -> dict[str, Any]:
     return {
         "vscaf_domain_uri": write_node(tmp_path, 8, {"a": (2, 2)}),
         "vscaf_domain_command": str(BIN / "vscaf"),
+        "vscaf_domain_notes": str(tmp_path / "notes"),
         "vscaf_domain_list": [{"name": "a", "min": 1, "weight": 2.0, "maximum_vcpus": 4}],
     }
 

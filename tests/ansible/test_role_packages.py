@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from conftest import Played
 
-pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("apt-get") is None or not Path("/usr/lib/python3/dist-packages/apt").exists(),
+    reason="apt and python3-apt are not both installed",
+)
 Play = Role = Callable[..., Played]
 # No package of these names is anywhere else.
 TOOL, LIBRARY, COMPILER = "vscaf-test-tool", "vscaf-test-library", "vscaf-test-compiler"
