@@ -64,10 +64,10 @@ def service(guest: DebianGuest) -> Service:
 
 
 def test_killed_it_comes_back(service: Service) -> None:
-    pid = service.show("MainPID")
+    pid, restarts = service.show("MainPID"), int(service.show("NRestarts"))
     service.run(f"kill -9 {pid}")
     service.until_another(pid)
-    assert service.show("NRestarts") == "1"
+    assert int(service.show("NRestarts")) > restarts
 
 
 def test_one_that_hangs_is_started_again(service: Service) -> None:

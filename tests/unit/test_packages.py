@@ -53,16 +53,17 @@ def test_there_is_one_version() -> None:
 
 
 def requirements() -> dict[str, SpecifierSet]:
-    """What setup.cfg asks for, with `vscaf top`."""
+    """What setup.cfg asks for, with `vscaf top` and pictures."""
     parser = configparser.ConfigParser()
     parser.read_string(text("setup.cfg"))
-    lines = [*parser["options"]["install_requires"].splitlines(), parser["options.extras_require"]["top"]]
+    extras = parser["options.extras_require"]
+    lines = [*parser["options"]["install_requires"].splitlines(), extras["top"], extras["pictures"]]
     return {one.name: one.specifier for one in map(Requirement, filter(None, lines))}
 
 
 def test_debian_asks_for_the_same_versions() -> None:
     bounds = dict(re.findall(r"([\w-]+) \(>= ([\d.]+)\)", text("debian/control")))
-    for name in ("aiohttp", "msgspec", "textual"):
+    for name in ("aiohttp", "msgspec", "textual", "matplotlib"):
         assert f">={bounds[f'python3-{name}']}" in str(requirements()[name]).split(","), name
     assert f"meson_version: '>={bounds['meson']}'" in text("meson.build")
     assert f"dependency('jansson', version: '>={bounds['libjansson-dev']}')" in text("guest-agent/meson.build")
@@ -96,6 +97,11 @@ def test_what_is_there_once_for_all_architectures_is_in_no_package_of_several() 
     same = [name for name, fields in stanzas().items() if fields.get("Multi-Arch", "").strip() == "same"]
     assert same == ["libvscaf-gomp"]
     assert text("debian/libvscaf-gomp.install").split() == ["usr/lib/*/vscaf/libvscaf-gomp.so"]
+
+
+def test_what_users_run_is_in_their_path() -> None:
+    installed = {path for file in (ROOT / "debian").glob("*.install") for path in file.read_text("utf-8").split()}
+    assert {"usr/bin/vscaf-agent", "usr/bin/vscaf-run"} <= installed
 
 
 def test_the_example_is_a_good_configuration() -> None:
