@@ -162,3 +162,19 @@ def test_an_agent_of_another_version_is_restarted(play: Play, system: Path, syst
     assert asked(third, "--tags", "vscaf_install") == ["restart"]
     checked = play(role(), "--check", variables=first)
     assert checked.status == 0 and "Restart the agent" in checked.changed, checked.output
+
+
+def test_what_others_have_put_there_is_refused_and_kept(play: Play, system: Path, systemd: Path) -> None:
+    options = system / "etc/vscaf-agent"
+    options.write_text("VSCAF_AGENT_OPTIONS=--standalone\n", encoding="utf-8")
+    given = variables(system, "", vscaf_guest_install="none", vscaf_guest_service="systemd")
+    refused = play(role(), variables=given)
+    assert refused.status != 0 and "put its options into vscaf_guest_options" in refused.output, refused.output
+    removed = play(role("uninstall"), variables={**given, "vscaf_guest_service": "none"})
+    assert removed.status == 0, removed.output
+    assert options.read_text(encoding="utf-8") == "VSCAF_AGENT_OPTIONS=--standalone\n"
+
+    (system / "usr/sbin").mkdir()
+    (system / "usr/sbin/vscaf-agent").touch()
+    refused = play(role(), variables={**given, "vscaf_guest_install": "packages"})
+    assert refused.status != 0 and "is from source and would be used instead" in refused.output, refused.output
