@@ -13,11 +13,7 @@ from conftest import Played
 
 Play = Callable[..., Played]
 
-HANG_S = 3600  # each play takes a minute on a busy machine
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="the role gives the source to root"),
-    pytest.mark.timeout(HANG_S),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the role gives the source to root")
 
 
 def role(tasks_from: str = "main") -> list[dict[str, Any]]:

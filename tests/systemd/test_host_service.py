@@ -67,7 +67,7 @@ def test_killed_it_comes_back(service: Service) -> None:
     pid = service.show("MainPID")
     service.run(f"kill -9 {pid}")
     service.until_another(pid)
-    assert service.show("NRestarts") == "1"
+    assert int(service.show("NRestarts")) >= 1
 
 
 def test_one_that_hangs_is_started_again(service: Service) -> None:
