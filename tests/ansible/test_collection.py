@@ -90,6 +90,12 @@ def test_the_example_names_every_group_of_the_playbooks() -> None:
     assert groups == set(load(COLLECTION / "inventory/example.yml")) - {"all"}
 
 
+def test_uninstall_takes_the_agents_away_after_the_hosts_have_given_the_cpus_back() -> None:
+    hosts, guests = load(COLLECTION / "playbooks/uninstall.yml")
+    assert (hosts["hosts"], guests["hosts"]) == ("vscaf_hosts", "vscaf_guests")
+    assert hosts["any_errors_fatal"]
+
+
 def test_ansible_doc_shows_every_plugin_and_role(collections: Path, tmp_path: Path) -> None:
     plugins = COLLECTION / "plugins"
     kinds = {
