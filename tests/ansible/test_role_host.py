@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,16 @@ def test_wrong_variables_are_refused(play: Play, tmp_path: Path) -> None:
     assert done.status != 0 and "vscaf_host_install" in done.output
     done = play(HOST, variables=variables(tmp_path, vscaf_host_install="source", vscaf_host_source="/nowhere.tar.gz"))
     assert done.status != 0 and "git archive" in done.output
+
+
+def test_site_without_a_list_of_domains(play: Play, tmp_path: Path) -> None:
+    """As with domains that only vscaf_host_domains names. The roles are not played: only the last task is."""
+    wait = "Wait until the daemon hears each agent"
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    given = {"vscaf_host_settings": {"control_socket": str(tmp_path / "control.sock")}}
+    hosts = {"vscaf_hosts": {"hosts": {"here": here}}, "vscaf_guests": {"hosts": {}}}
+    done = play("site.yml", "--start-at-task", wait, variables=given, inventory=hosts)
+    assert done.status == 0 and f"TASK [{wait}]" in done.output, done.output
 
 
 def test_uninstall_ends_the_daemon_and_leaves_nothing(play: Play, tmp_path: Path) -> None:
