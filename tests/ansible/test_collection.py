@@ -90,6 +90,27 @@ def test_the_example_names_every_group_of_the_playbooks() -> None:
     assert groups == set(load(COLLECTION / "inventory/example.yml")) - {"all"}
 
 
+def test_uninstall_takes_the_agents_away_after_the_hosts_have_given_the_cpus_back() -> None:
+    hosts, guests = load(COLLECTION / "playbooks/uninstall.yml")
+    assert (hosts["hosts"], guests["hosts"]) == ("vscaf_hosts", "vscaf_guests")
+    assert hosts["any_errors_fatal"]
+
+
+def test_molecule_ends_only_its_own_lab(play: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lab that was killed leaves its pid, which may be another process's by now."""
+    monkeypatch.setenv("MOLECULE_EPHEMERAL_DIRECTORY", str(tmp_path))
+    file = tmp_path / "lab/pid"
+    file.parent.mkdir()
+    with subprocess.Popen(["sleep", "infinity"]) as other:
+        try:
+            file.write_text(f"{other.pid}\n", encoding="utf-8")
+            done: Played = play(str(COLLECTION / "extensions/molecule/site/destroy.yml"))
+            assert done.status == 0 and not file.exists(), done.output
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
 def test_ansible_doc_shows_every_plugin_and_role(collections: Path, tmp_path: Path) -> None:
     plugins = COLLECTION / "plugins"
     kinds = {

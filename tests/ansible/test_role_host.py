@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conftest import BIN, Played
+import pytest
+from conftest import BIN, ROOT, Played
 from daemon import a_daemon
+from fake_systemd import fake_systemd
 from vscaf.config import load_config
+from vscaf.lab.polling import until
 
 Play = Callable[..., Played]
 HOST = [{"name": "Host", "ansible.builtin.include_role": {"name": "vscaf.vscaf.host"}}]
@@ -86,6 +95,122 @@ def test_a_daemon_that_runs_uses_the_new_configuration(play: Play, module: Any, 
         assert refused.status != 0 and "call_timeout_ms" in refused.output and "restart" in refused.output
 
 
+def test_a_configuration_of_somebody_else_stays(play: Play, tmp_path: Path) -> None:
+    given = variables(tmp_path)
+    config = Path(given["vscaf_host_config_file"])
+    config.parent.mkdir()
+    config.write_text('pool = "0"\n', encoding="utf-8")
+    done = play(HOST, variables=given)
+    assert done.status != 0 and "is not from this role" in done.output, done.output
+    done = play(UNINSTALL, variables=given)
+    assert done.status == 0, done.output
+    assert config.read_text(encoding="utf-8") == 'pool = "0"\n'
+
+
+def an_environment(archive: Path, directory: Path) -> Path:
+    """What the role would make of this archive with pip, from the environment of the tests."""
+    environment = directory / hashlib.sha1(archive.read_bytes()).hexdigest()[:12]
+    (environment / "bin").mkdir(parents=True)
+    (environment / "pyvenv.cfg").write_bytes((BIN.parent / "pyvenv.cfg").read_bytes())
+    (environment / "lib").symlink_to(BIN.parent / "lib")
+    (environment / "bin/python3").symlink_to(sys.executable)
+    command = environment / "bin/vscaf"
+    command.write_text(
+        f"#!{environment}/bin/python3\nfrom vscaf.cli.main import main\nmain(prog_name='vscaf')\n", encoding="utf-8"
+    )
+    for file in (command, environment / "bin/pip"):
+        file.touch()
+        file.chmod(0o755)
+    return environment
+
+
+def in_use(environment: Path) -> bool:
+    """Whether a process has been started from this environment."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"{environment}/".encode() in file.read_bytes():
+                return True
+        except OSError:  # it has ended
+            continue
+    return False
+
+
+@pytest.mark.timeout(1800)
+def test_another_version_takes_over_and_uninstall_removes_only_what_the_role_made(
+    play: Play, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = tmp_path / "another.tar.gz"
+    subprocess.run(["git", "-C", ROOT, "archive", "--prefix=vscaf/", "--output", another, "HEAD"], check=True)
+    directory, drop_in = tmp_path / "opt", tmp_path / "system/vscaf.service.d/10-ansible.conf"
+    old, new = (an_environment(path, directory) for path in (archive, another))
+    for name in ("src", "system"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    own = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/vscaf-{os.geteuid()}"
+    given = variables(
+        tmp_path,
+        vscaf_host_install="source",
+        vscaf_host_service="systemd",
+        vscaf_host_source=str(archive),
+        vscaf_host_directory=str(directory),
+        vscaf_host_command=str(tmp_path / "vscaf"),
+        vscaf_host_archive_directory=str(tmp_path / "src"),
+        vscaf_host_unit=str(tmp_path / "system/vscaf.service"),
+        vscaf_host_drop_in=str(drop_in),
+        vscaf_host_locks="/run/vscaf" if os.geteuid() == 0 else own,
+        vscaf_packages_manage=False,
+    )
+    with fake_systemd(tmp_path / "systemd", drop_in) as systemd:
+        monkeypatch.setenv("PATH", f"{tmp_path}/systemd/bin:{os.environ['PATH']}")
+        first = play(HOST, variables=given)
+        assert first.status == 0 and "Start the daemon, also at boot" in first.changed, first.output
+        assert systemd.state()["ActiveState"] == "active" and in_use(old)
+        pid = systemd.pid
+        # The other environment is there already. It is not in use, so it counts as an older version.
+        assert set(first.changed) >= {"Remove older versions"} and not new.exists()
+        an_environment(another, directory)
+        assert play(HOST, variables=given | {"vscaf_host_policy": "best", "vscaf_host_source": str(another)}).status
+        assert systemd.pid == pid and old.exists(), "this play has ended before the daemon was replaced"
+
+        other = {**given, "vscaf_host_source": str(another)}
+        moved = {**given["vscaf_host_settings"], "state_directory": str(tmp_path / "state2")}
+        refused = play(HOST, variables=other | {"vscaf_host_settings": moved})
+        assert refused.status and "would not know what to put back" in refused.output, refused.output
+        assert systemd.pid == pid
+
+        after = play(HOST, variables=other)
+        assert after.status == 0 and "Hand over" in after.changed, after.output
+        assert systemd.state()["ActiveState"] == "active" and systemd.pid != pid and in_use(new)
+        assert "given-back" not in systemd.log()
+        until(lambda: not in_use(old), "the old daemon's guard has ended")
+        again = play(HOST, variables=other)
+        assert again.status == 0 and set(again.changed) <= {"Remove older versions"}, again.output
+        assert not old.exists()
+
+        theirs = [directory / "bin", tmp_path / "state/theirs"]
+        for path in theirs:
+            path.mkdir()
+        banned = tmp_path / "irqbalance.service.d/vscaf.conf"
+        banned.parent.mkdir()
+        banned.touch()
+        assert "irqbalance" not in systemd.commands()
+        removed = play(UNINSTALL, variables=other | {"vscaf_host_irqbalance_unit": str(banned)})
+        assert removed.status == 0, removed.output
+        assert "restart irqbalance" in systemd.commands() and not banned.parent.exists()
+        until(lambda: systemd.pid == 0, "the daemon has ended")
+        assert "given-back" in systemd.log()
+        assert list(directory.iterdir()) == theirs[:1] and list((tmp_path / "state").iterdir()) == theirs[1:]
+        assert not any((tmp_path / name).exists() for name in ("vscaf", "etc", "system/vscaf.service"))
+        assert not drop_in.parent.exists() and list((tmp_path / "src").iterdir()) == []
+
+
+def test_packages_do_not_come_over_an_installation_from_source(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "vscaf-host-0123456789ab.tar.gz").touch()
+    given = variables(tmp_path, vscaf_host_install="packages", vscaf_host_archive_directory=str(tmp_path))
+    for tasks in (HOST, UNINSTALL):
+        done = play(tasks, variables=given)
+        assert done.status != 0 and "vscaf is installed from source" in done.output, done.output
+
+
 def test_all_but_the_first_core(play: Play, tmp_path: Path) -> None:
     given = variables(tmp_path, vscaf_host_pool="all but 1")
     done = play(HOST, variables=given)
@@ -99,6 +224,16 @@ def test_wrong_variables_are_refused(play: Play, tmp_path: Path) -> None:
     assert done.status != 0 and "vscaf_host_install" in done.output
     done = play(HOST, variables=variables(tmp_path, vscaf_host_install="source", vscaf_host_source="/nowhere.tar.gz"))
     assert done.status != 0 and "git archive" in done.output
+
+
+def test_site_without_a_list_of_domains(play: Play, tmp_path: Path) -> None:
+    """As with domains that only vscaf_host_domains names. The roles are not played: only the last task is."""
+    wait = "Wait until the daemon hears each agent"
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    given = {"vscaf_host_settings": {"control_socket": str(tmp_path / "control.sock")}}
+    hosts = {"vscaf_hosts": {"hosts": {"here": here}}, "vscaf_guests": {"hosts": {}}}
+    done = play("site.yml", "--start-at-task", wait, variables=given, inventory=hosts)
+    assert done.status == 0 and f"TASK [{wait}]" in done.output, done.output
 
 
 def test_uninstall_ends_the_daemon_and_leaves_nothing(play: Play, tmp_path: Path) -> None:
@@ -115,6 +250,14 @@ def test_uninstall_ends_the_daemon_and_leaves_nothing(play: Play, tmp_path: Path
     assert play(UNINSTALL, variables=given).changed == ()
 
 
+def commands(unit: str, name: str, where: Path) -> list[str]:
+    """A command of a unit, with another directory instead of /proc/irq and /run."""
+    found = re.search(rf"(?s)^{name}=/bin/sh -c '(.*?)'$", unit.replace("\\\n", ""), re.MULTILINE)
+    assert found is not None, unit
+    text = found.group(1).replace("$$", "$").replace("/proc/irq", str(where)).replace("%t", str(where))
+    return ["/bin/sh", "-c", text]
+
+
 def test_interrupts_and_kernel_options_when_asked(play: Play, tmp_path: Path) -> None:
     """Only in check mode, because they would change this machine."""
     there = tmp_path / "system"
@@ -122,16 +265,31 @@ def test_interrupts_and_kernel_options_when_asked(play: Play, tmp_path: Path) ->
     there.chmod(0o755)
     given = variables(
         tmp_path,
+        vscaf_host_pool="all but 1",
         vscaf_host_irq_cpus="0-1",
         vscaf_host_kernel_options=["nohz_full=2-7", "rcu_nocbs=2-7"],
         vscaf_host_irq_unit=str(there / "irq.service"),
         vscaf_host_irqbalance_unit=str(there / "irqbalance.conf"),
         vscaf_host_grub_file=str(there / "grub.cfg"),
     )
-    checked = play(HOST, "--check", "--diff", variables=given)
+    # The tag alone: the pool is not read for the configuration.
+    imported = [{"name": "Host", "ansible.builtin.import_role": {"name": "vscaf.vscaf.host"}}]
+    checked = play(imported, "--check", "--diff", "--tags", "vscaf_tuning", variables=given)
     assert checked.status == 0, checked.output
-    assert "echo 3 > /proc/irq/default_smp_affinity" in checked.output
-    assert 'do echo 0-1 > "$$one"' in checked.output
-    assert "+Environment=IRQBALANCE_BANNED_CPULIST=0,2" in checked.output
+    assert "+Environment=IRQBALANCE_BANNED_CPULIST=" in checked.output
     assert '+GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz_full=2-7 rcu_nocbs=2-7"' in checked.output
     assert list(there.iterdir()) == []
+
+    unit = "\n".join(line[1:] for line in checked.output.splitlines() if line.startswith("+"))
+    interrupts = {"default_smp_affinity": "ff\n", "7/smp_affinity": "f0\n", "7/smp_affinity_list": "4-7\n"}
+    for directory in ("7", "vscaf-irq-affinity"):
+        (tmp_path / directory).mkdir()
+    for name, text in interrupts.items():
+        (tmp_path / name).write_text(text, encoding="ascii")
+    subprocess.run(commands(unit, "ExecStart", tmp_path), check=True)
+    now = {name: (tmp_path / name).read_text(encoding="ascii") for name in interrupts}
+    assert now == {**interrupts, "default_smp_affinity": "3\n", "7/smp_affinity_list": "0-1\n"}
+    (tmp_path / "7/smp_affinity").write_text("3\n", encoding="ascii")  # the kernel's other view of the list
+    subprocess.run(commands(unit, "ExecStop", tmp_path), check=True)
+    for name in ("default_smp_affinity", "7/smp_affinity"):
+        assert (tmp_path / name).read_text(encoding="ascii") == interrupts[name]

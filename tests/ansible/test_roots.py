@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Played
+from conftest import ROOT, Played
 from installed import different, state
 from roots import by_chroot, debian, overlay
 
@@ -41,7 +41,7 @@ def inside(system: Path, *command: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["host", "guest"])
-def test_install_again_and_uninstall(play: Play, system: Path, archive: Path, name: str) -> None:
+def test_install_again_and_uninstall(play: Play, system: Path, archive: Path, tmp_path: Path, name: str) -> None:
     before = state(system)
     given = {
         f"vscaf_{name}_source": str(archive),
@@ -66,6 +66,14 @@ def test_install_again_and_uninstall(play: Play, system: Path, archive: Path, na
         assert inside(system, "vscaf-run", "/bin/true") == ""
     assert run(role(name)).changed == ()
     assert run(role(name), "--check").changed == ()
+    if name == "host":
+        another = tmp_path / "another.tar.gz"
+        subprocess.run(["git", "-C", ROOT, "archive", "--prefix=vscaf/", "--output", another, "HEAD"], check=True)
+        given["vscaf_host_source"] = str(another)
+        assert "Remove older versions" in run(role(name)).changed
+        assert "good: pool 0-1" in inside(system, "vscaf", "check-config")
+        assert len(list((system / "opt/vscaf").iterdir())) == 1
+        assert run(role(name)).changed == ()
     assert run(role(name, "uninstall"), "--check").counts["changed"] > 0
     run(role(name, "uninstall"))
     assert different(before, state(system)) == {}

@@ -95,12 +95,13 @@ def test_from_nothing_to_two_guests_that_share_and_back(play: Play, site: Site, 
     assert run("site.yml").changed == ()
     assert run("site.yml", "--check").changed == ()
 
-    for guest in site.guests.values():
-        guest.output("kill $(cat program.pid); rm program*")
     installed = everything(site)
     assert run("uninstall.yml", "--check").changed
     assert different(installed, everything(site)) == {}, "check mode has changed something"
-    run("uninstall.yml")
+    run("uninstall.yml")  # while the programs compute, each on one of its guest's two CPUs
     assert site.daemon is not None and site.daemon.wait(60) == 0
+    for guest in site.guests.values():
+        assert guest.output("cat /sys/devices/system/cpu/online").strip() == "0-1"
+        guest.output("kill $(cat program.pid); rm program*")
     assert different(before, everything(site)) == {}
     assert run("uninstall.yml").changed == ()
