@@ -6,7 +6,7 @@ from vscaf_policies import SpeedupPoint
 
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.core.model.curve_memory import domain_points, recall, remember, renewed
-from vscaf.core.model.demand import HostUsage, after_window, demand_now, repeats_itself, sleeps_on
+from vscaf.core.model.demand import HostUsage, after_window, demand_now, repeats_itself, sleeps_on, unserved_s
 from vscaf.core.model.scaf import low_pass
 from vscaf.core.model.trust import (
     believed_demand,
@@ -191,7 +191,7 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
     """The use of its vCPUs since the window began. None: the window is shorter than least_s, or is the first one, or
     their times cannot be read now, which is not the same as no use.
 
-    Time ready without a pCPU counts as use: a vCPU that has to wait for a pCPU has the same work to do.
+    A vCPU that has to wait for a pCPU has the same work to do, so what it would have used without waiting counts too.
     """
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
     if not times_s:
@@ -206,7 +206,8 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
     used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
     domain.inferred.busy_cpus = sum(used_s.values()) / window_s
     _check_reported_online(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
-    return HostUsage(sum(used_s.values()), window_s, sum(waited_s.values()))
+    unserved = (unserved_s(one_s, waited_s.get(vcpu, 0.0), window_s) for vcpu, one_s in used_s.items())
+    return HostUsage(sum(used_s.values()), window_s, sum(unserved))
 
 
 def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[int, float]:

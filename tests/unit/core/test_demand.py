@@ -5,7 +5,15 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vscaf.core.model.demand import DemandMemory, DemandThresholds, HostUsage, after_window, demand_now, sleeps_on
+from vscaf.core.model.demand import (
+    DemandMemory,
+    DemandThresholds,
+    HostUsage,
+    after_window,
+    demand_now,
+    sleeps_on,
+    unserved_s,
+)
 
 PERIOD_S = 0.25
 LIMITS = DemandThresholds()
@@ -191,3 +199,17 @@ def test_an_idle_domain_becomes_a_sleeper(says):
 @pytest.mark.parametrize("window_s", [0.0, -1.0])
 def test_an_empty_window_shows_no_use(window_s):
     assert HostUsage(3.0, window_s).busy_cpus == 0
+
+
+@given(st.floats(0.001, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 10))
+def test_a_vcpu_is_served_in_full_if_it_never_waits_and_could_use_a_cpu_if_it_never_sleeps(
+    used, waited, more, window_s
+):
+    """used, waited, more: shares of the window."""
+    waited, more = waited * (1 - used), more * (1 - used)
+    missing = unserved_s(used * window_s, waited * window_s, window_s)
+    assert -1e-9 <= missing <= waited * window_s + 1e-9
+    assert unserved_s(used * window_s, 0, window_s) == pytest.approx(0, abs=1e-9)
+    assert unserved_s(used * window_s, window_s, window_s) == pytest.approx((1 - used) * window_s)
+    assert missing <= unserved_s(used * window_s, max(waited, more) * window_s, window_s) + 1e-9
+    assert unserved_s(0, waited * window_s, window_s) == 0

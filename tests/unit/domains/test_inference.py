@@ -138,6 +138,32 @@ def test_who_says_idle_and_always_computes_a_little_does_not_rest() -> None:
     assert watched.domain.inferred.demand == 1
 
 
+def waits(watched: Watched, cpus: float) -> None:
+    """Each of its vCPUs waits for a pCPU for this part of the next period."""
+    delays = watched.domain.seen.vcpu_delay_s or dict.fromkeys(range(CPUS), 0.0)
+    delays = {vcpu: delay_s + cpus * PERIOD_S for vcpu, delay_s in delays.items()}
+    watched.domain.seen = replace(watched.domain.seen, vcpu_delay_s=delays)
+
+
+@pytest.mark.parametrize("cpus", [0, 2])
+def test_an_idle_guest_whose_vcpus_wait_for_busy_pcpus_rests(cpus: int) -> None:
+    watched = Watched()
+    watched.claim(cpus)
+    for _ in range(40):
+        waits(watched, 0.3)
+        watched.look(demand=0, busy=0.03)
+        assert watched.domain.inferred.demand == 0
+
+
+def test_a_guest_that_computes_on_a_small_part_of_busy_pcpus_shows_its_whole_demand() -> None:
+    watched = Watched()
+    watched.look(demand=0, busy=0.0, periods=4)
+    for _ in range(4):
+        waits(watched, 0.95)
+        watched.look(demand=0, busy=0.05 * CPUS)
+    assert watched.domain.inferred.demand == CPUS
+
+
 def test_a_look_that_spans_two_allocations_says_nothing_of_either() -> None:
     watched = Watched()
     watched.claim(CPUS)

@@ -11,16 +11,29 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class HostUsage:
-    """vCPU time of a domain in a window of window_s, as the host counts it: used, and ready without a pCPU."""
+    """vCPU time of a domain in a window of window_s, as the host counts it: used, and not served (see unserved_s)."""
 
     cpu_seconds: float
     window_s: float
-    waited_s: float = 0.0
+    unserved_s: float = 0.0
 
     @property
     def busy_cpus(self) -> float:
         """CPUs that were used on average, or would have been with enough pCPUs. 0 for an empty window."""
-        return max(0.0, (self.cpu_seconds + self.waited_s) / self.window_s) if self.window_s > 0 else 0.0
+        return max(0.0, (self.cpu_seconds + self.unserved_s) / self.window_s) if self.window_s > 0 else 0.0
+
+
+def unserved_s(used_s: float, waited_s: float, window_s: float) -> float:
+    """CPU seconds that a vCPU would have used in a window beside *used_s*, had it never waited for a pCPU.
+
+    A vCPU runs, waits for a pCPU, or sleeps. Without the waiting it would have run for used / (used + slept) of the
+    window. So one that never sleeps could use a whole CPU. The waiting itself is no use: on a busy host an idle vCPU
+    waits for long before each moment that it runs.
+    """
+    if used_s <= 0.0:
+        return 0.0
+    slept_s = max(0.0, window_s - used_s - waited_s)
+    return max(0.0, window_s * used_s / (used_s + slept_s) - used_s)
 
 
 @dataclass(frozen=True, slots=True)
