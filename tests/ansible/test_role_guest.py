@@ -70,7 +70,7 @@ def there(system: Path) -> set[str]:
 def test_upgrade_and_uninstall_leave_what_belongs_to_others(play: Play, system: Path, tmp_path: Path) -> None:
     before = there(system)
     first = variables(system, source(tmp_path, "first", "sbin/vscaf-agent", "lib/vscaf/old.so", "share/old/old.8"))
-    second = variables(system, source(tmp_path, "second", "sbin/vscaf-agent", "lib/vscaf/new.so"))
+    second = variables(system, source(tmp_path, "second", "sbin/vscaf-agent", "lib/new/new.so", "man/new.8"))
 
     def run(given: dict[str, Any], tasks_from: str = "main", *options: str) -> Played:
         done = play(role(tasks_from), *options, variables=given)
@@ -81,7 +81,6 @@ def test_upgrade_and_uninstall_leave_what_belongs_to_others(play: Play, system: 
     assert there(system) == before
     run(first)
     assert {"usr/sbin/vscaf-agent", "usr/lib/vscaf/old.so", "usr/share/old/old.8"} <= there(system)
-    others = {"usr/lib/vscaf/others.so", "usr/share/others"}
     (system / "usr/lib/vscaf/others.so").touch()
     (system / "usr/share/others").mkdir()
 
@@ -89,14 +88,17 @@ def test_upgrade_and_uninstall_leave_what_belongs_to_others(play: Play, system: 
     run(second)
     assert (system / "usr/sbin/vscaf-agent").read_text(encoding="utf-8") == "second\n"
     gone = {"usr/lib/vscaf/old.so", "usr/share/old/old.8"}
-    assert there(system) == old - gone | {"usr/lib/vscaf/new.so"}
+    came = {"usr/lib/new", "usr/lib/new/new.so", "usr/man", "usr/man/new.8"}
+    assert there(system) == (old - gone) | came
     assert run(second).changed == ()
+    (system / "usr/lib/new/others.so").touch()
 
     new = there(system)
     assert run(second, "uninstall", "--check").counts["changed"] > 0
     assert there(system) == new
     run(second, "uninstall")
-    assert there(system) == before | {"usr/lib/vscaf", "usr/share"} | others
+    others = {"usr/lib/vscaf", "usr/lib/vscaf/others.so", "usr/share", "usr/share/others"}
+    assert there(system) == before | others | {"usr/lib/new", "usr/lib/new/others.so"}
     assert list((system / "usr/src").iterdir()) == []
     assert run(second, "uninstall").changed == ()
 
