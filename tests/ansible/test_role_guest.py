@@ -69,8 +69,8 @@ def there(system: Path) -> set[str]:
 
 def test_upgrade_and_uninstall_leave_what_belongs_to_others(play: Play, system: Path, tmp_path: Path) -> None:
     before = there(system)
-    first = variables(system, source(tmp_path, "first", "sbin/vscaf-agent", "lib/vscaf/old.so", "share/old/old.8"))
-    second = variables(system, source(tmp_path, "second", "sbin/vscaf-agent", "lib/new/new.so", "man/new.8"))
+    first = variables(system, source(tmp_path, "first", "bin/vscaf-agent", "lib/vscaf/old.so", "share/old/old.8"))
+    second = variables(system, source(tmp_path, "second", "bin/vscaf-agent", "lib/new/new.so", "man/new.8"))
 
     def run(given: dict[str, Any], tasks_from: str = "main", *options: str) -> Played:
         done = play(role(tasks_from), *options, variables=given)
@@ -80,13 +80,13 @@ def test_upgrade_and_uninstall_leave_what_belongs_to_others(play: Play, system: 
     assert run(first, "main", "--check").counts["changed"] > 0
     assert there(system) == before
     run(first)
-    assert {"usr/sbin/vscaf-agent", "usr/lib/vscaf/old.so", "usr/share/old/old.8"} <= there(system)
+    assert {"usr/bin/vscaf-agent", "usr/lib/vscaf/old.so", "usr/share/old/old.8"} <= there(system)
     (system / "usr/lib/vscaf/others.so").touch()
     (system / "usr/share/others").mkdir()
 
     old = there(system)
     run(second)
-    assert (system / "usr/sbin/vscaf-agent").read_text(encoding="utf-8") == "second\n"
+    assert (system / "usr/bin/vscaf-agent").read_text(encoding="utf-8") == "second\n"
     gone = {"usr/lib/vscaf/old.so", "usr/share/old/old.8"}
     came = {"usr/lib/new", "usr/lib/new/new.so", "usr/man", "usr/man/new.8"}
     assert there(system) == (old - gone) | came
@@ -131,7 +131,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_agent_of_another_version_is_restarted(play: Play, system: Path, systemd: Path, tmp_path: Path) -> None:
-    files = ("sbin/vscaf-agent", "lib/systemd/system/vscaf-agent.service")
+    files = ("bin/vscaf-agent", "lib/systemd/system/vscaf-agent.service")
     first, second, third = (
         variables(system, source(tmp_path, name, *files), vscaf_guest_service="systemd")
         for name in ("first", "second", "third")
@@ -172,7 +172,7 @@ def test_what_others_have_put_there_is_refused_and_kept(play: Play, system: Path
     assert removed.status == 0, removed.output
     assert options.read_text(encoding="utf-8") == "VSCAF_AGENT_OPTIONS=--standalone\n"
 
-    (system / "usr/sbin").mkdir()
-    (system / "usr/sbin/vscaf-agent").touch()
+    (system / "usr/bin").mkdir()
+    (system / "usr/bin/vscaf-agent").touch()
     refused = play(role(), variables={**given, "vscaf_guest_install": "packages"})
     assert refused.status != 0 and "is from source and would be used instead" in refused.output, refused.output
