@@ -24,7 +24,7 @@ POLL_S = 0.1
 
 
 class FakeSystemd:
-    """In *directory*, with a command `systemctl` in its `bin`. The service is the drop-in's ExecStart."""
+    """In *directory*, with a command `systemctl` in its `bin`. The service is the ExecStart of the unit's drop-in."""
 
     def __init__(self, directory: Path, drop_in: Path) -> None:
         self.directory, self.drop_in = directory, drop_in
@@ -55,7 +55,8 @@ class FakeSystemd:
             file.write(f"{' '.join(arguments)}\n")
         match [one for one in arguments if not one.startswith("-")]:
             case ["show", "vscaf"]:
-                state = {"LoadState": "loaded", **self.state()}
+                unit = self.drop_in.parent.with_suffix("")
+                state = {"LoadState": "loaded" if unit.exists() else "not-found", **self.state()}
                 print("\n".join(f"{name}={value}" for name, value in state.items()))
             case ["show", "irqbalance"]:
                 print("LoadState=loaded\nActiveState=active\nMainPID=1")

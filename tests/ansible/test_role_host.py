@@ -135,18 +135,12 @@ def in_use(environment: Path) -> bool:
     return False
 
 
-@pytest.mark.timeout(1800)
-def test_another_version_takes_over_and_uninstall_removes_only_what_the_role_made(
-    play: Play, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    another = tmp_path / "another.tar.gz"
-    subprocess.run(["git", "-C", ROOT, "archive", "--prefix=vscaf/", "--output", another, "HEAD"], check=True)
-    directory, drop_in = tmp_path / "opt", tmp_path / "system/vscaf.service.d/10-ansible.conf"
-    old, new = (an_environment(path, directory) for path in (archive, another))
+def from_source(tmp_path: Path, archive: Path, directory: Path, drop_in: Path) -> dict[str, Any]:
+    """Variables for a daemon from this archive as a service, with everything in tmp_path."""
     for name in ("src", "system"):
-        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name).mkdir()
     own = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/vscaf-{os.geteuid()}"
-    given = variables(
+    return variables(
         tmp_path,
         vscaf_host_install="source",
         vscaf_host_service="systemd",
@@ -159,8 +153,22 @@ def test_another_version_takes_over_and_uninstall_removes_only_what_the_role_mad
         vscaf_host_locks="/run/vscaf" if os.geteuid() == 0 else own,
         vscaf_packages_manage=False,
     )
+
+
+@pytest.mark.timeout(1800)
+def test_another_version_takes_over_and_uninstall_removes_only_what_the_role_made(
+    play: Play, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another = tmp_path / "another.tar.gz"
+    subprocess.run(["git", "-C", ROOT, "archive", "--prefix=vscaf/", "--output", another, "HEAD"], check=True)
+    directory, drop_in = tmp_path / "opt", tmp_path / "system/vscaf.service.d/10-ansible.conf"
+    old, new = (an_environment(path, directory) for path in (archive, another))
+    given = from_source(tmp_path, archive, directory, drop_in)
     with fake_systemd(tmp_path / "systemd", drop_in) as systemd:
         monkeypatch.setenv("PATH", f"{tmp_path}/systemd/bin:{os.environ['PATH']}")
+        checked = play(HOST, "--check", variables=given)
+        assert checked.status == 0 and "Install the unit" in checked.changed, checked.output
+        assert systemd.pid == 0 and not drop_in.parent.exists()
         first = play(HOST, variables=given)
         assert first.status == 0 and "Start the daemon, also at boot" in first.changed, first.output
         assert systemd.state()["ActiveState"] == "active" and in_use(old)
@@ -177,13 +185,19 @@ def test_another_version_takes_over_and_uninstall_removes_only_what_the_role_mad
         assert refused.status and "would not know what to put back" in refused.output, refused.output
         assert systemd.pid == pid
 
-        after = play(HOST, variables=other)
-        assert after.status == 0 and "Hand over" in after.changed, after.output
-        assert systemd.state()["ActiveState"] == "active" and systemd.pid != pid and in_use(new)
-        assert "given-back" not in systemd.log()
+        checked = play(HOST, "--check", variables=other)
+        assert checked.status == 0 and systemd.pid == pid, checked.output
+        # Another process of the old version, such as `vscaf top`.
+        with subprocess.Popen([old / "bin/python3", "-c", "input()"], stdin=subprocess.PIPE) as user:
+            after = play(HOST, variables=other)
+            assert after.status == 0 and "Hand over" in after.changed, after.output
+            assert systemd.state()["ActiveState"] == "active" and systemd.pid != pid and in_use(new)
+            assert "given-back" not in systemd.log()
+            assert user.poll() is None and old.exists()
+            user.communicate(b"\n")
         until(lambda: not in_use(old), "the old daemon's guard has ended")
         again = play(HOST, variables=other)
-        assert again.status == 0 and set(again.changed) <= {"Remove older versions"}, again.output
+        assert again.status == 0 and again.changed == ("Remove older versions",), again.output
         assert not old.exists()
 
         theirs = [directory / "bin", tmp_path / "state/theirs"]
