@@ -87,13 +87,11 @@ def vcpus(facts: DomainFacts) -> Iterable[Verdict]:
         return
     text = f"at most {now.maximum} vCPU{'s' * (now.maximum > 1)}, so it cannot use {wanted} CPUs"
     defined = facts.domain.defined or now
+    by_hand = bool(now.description.topology.cells)  # nobody but the operator knows the cells of new vCPUs
     if defined.machine is not None and not _can_plug(defined):
         text += "; its machine cannot plug vCPUs, so all that it will ever use must be there at its start"
-        change = commands.virsh(facts.host, "edit", facts.name)
-    elif now.description.topology.cells:  # nobody but the operator knows the cells of new vCPUs
-        change = commands.virsh(facts.host, "edit", facts.name)
-    else:
-        change = _prepare(facts, wanted)
+        by_hand = True
+    change = commands.virsh(facts.host, "edit", facts.name) if by_hand else _prepare(facts, wanted)
     fix = _unless_done(facts, lambda later: later.maximum >= wanted, change)
     yield problem(text, fix) if rule is not None or now.maximum == 1 else note(text, fix)
 

@@ -87,7 +87,8 @@ def _demand_confirmed(domain: ManagedDomain, agent: int | None, held: int) -> bo
 def _sleeps(domain: ManagedDomain, agent: int | None, now_s: float) -> bool:
     """Whether its vCPUs used almost no time since the last window began, and there is nothing to learn from it.
 
-    True for most domains at most looks. So it must be cheap: it only adds up the times of all vCPUs.
+    True for most domains at most looks. So it must be cheap: it only adds up the times of all vCPUs. Waiting counts as
+    use here: that is the most that it can be, see _usage.
     """
     before, window_s = domain.inferred.vcpu_seen, now_s - domain.inferred.vcpu_seen_at_s
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
