@@ -1,8 +1,9 @@
 #include "code/code_reader.h"
 
 #include <elf.h>
-#include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "code/x86/functions.h"
 #include "code/x86/thread_data.h"
@@ -10,7 +11,30 @@
 
 /* Only one exists: it is too large for a program's stack, and a section needs it only once. */
 static struct inspection inspection_state;
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+/* The process whose thread uses it; 0: none does. In a child made by fork it may be another process: then that thread
+ * does not exist here. */
+static _Atomic pid_t inspecting_process;
+
+/* Waits for other threads without a limit. With a limit, a section would keep the program's own number of threads only
+ * because the host is busy. Sleeps, so that a thread of any priority lets the other one go on. */
+static void begin_inspection(void)
+{
+    struct timespec pause = {.tv_nsec = 50000};
+    pid_t own = getpid(), seen = 0;
+    /* Acquire, with the release in end_inspection: each thread sees the state that the last one left, and overwrites
+     * it. */
+    while (!atomic_compare_exchange_strong_explicit(&inspecting_process, &seen, own, memory_order_acquire,
+                                                    memory_order_relaxed))
+        if (seen == own) {
+            nanosleep(&pause, NULL);
+            seen = 0;
+        }
+}
+
+static void end_inspection(void)
+{
+    atomic_store_explicit(&inspecting_process, 0, memory_order_release);
+}
 
 static struct code_findings inspect(struct inspection *in, const struct code_view *view, uintptr_t outlined_function)
 {
@@ -45,14 +69,8 @@ struct code_findings code_inspect(const struct code_view *view, uintptr_t outlin
 {
     if (!object_code_bytes(view, outlined_function))
         return code_not_read(view);
-    /* Acquire and release: each reader sees the state that the last one left, and overwrites it. In a child made by
-     * fork it may be taken for ever, so the wait is bounded. */
-    for (int attempts = 0; atomic_flag_test_and_set_explicit(&busy, memory_order_acquire); attempts++) {
-        if (attempts == 10000)
-            return code_not_read(view);
-        sched_yield();
-    }
+    begin_inspection();
     struct code_findings findings = inspect(&inspection_state, view, outlined_function);
-    atomic_flag_clear_explicit(&busy, memory_order_release);
+    end_inspection();
     return findings;
 }
