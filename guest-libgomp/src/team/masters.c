@@ -69,6 +69,7 @@ void masters_begin(uint64_t now)
     if (atomic_compare_exchange_strong_explicit(&owner_span, &none, COUNTING, memory_order_relaxed,
                                                 memory_order_relaxed))
         atomic_store_explicit(&owner_span, span_of(count(now, 0, 0)), memory_order_relaxed);
+    thread_span = span_of(count(now, thread_span, 0));
 }
 
 static uint32_t sharers_of(uint64_t word)
