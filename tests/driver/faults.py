@@ -11,6 +11,7 @@
     faults.inject("pinVcpu", skip=1, error=libvirt.VIR_ERR_OPERATION_FAILED)      # the first works, the second does not
     faults.inject("setVcpusFlags", arguments=lambda count, flags: (count + 1, flags))   # acts, but on less than asked
     faults.inject("getAllDomainStats", result=lambda rows: rows[:1])              # a partial listing
+    faults.inject("schedulerParametersFlags", instead=lambda flags: {...})        # what the test driver does not know
 
 If the domain ends while a call on it hangs, the call fails later. So it is never made on a later run of the domain.
 `faults.real` is the connection below, for what a test does itself (start or destroy a domain, set its metadata).
@@ -128,6 +129,7 @@ class Fault:
     acts: bool
     arguments: Callable[..., tuple[Any, ...]] | None
     result: Callable[[Any], Any] | None
+    instead: Callable[..., Any] | None
     hits: int = 0
     affected: set[str | None] = field(default_factory=set)  # the names of the domains that it has hit
     _released: threading.Event = field(default_factory=threading.Event)
@@ -139,6 +141,7 @@ class Fault:
     def apply_to(self, call: Callable[..., Any], arguments: tuple[Any, ...], over: Callable[[], bool]) -> Any:
         """Makes the call with this trouble. over: whether the domain's run has ended since."""
         given = arguments if self.arguments is None else self.arguments(*arguments)
+        call = self.instead or call
         result = call(*given) if self.acts else None
         with _Waiting():
             if self.hang:
@@ -201,15 +204,17 @@ class Faults:
         acts: bool = False,
         arguments: Callable[..., tuple[Any, ...]] | None = None,
         result: Callable[[Any], Any] | None = None,
+        instead: Callable[..., Any] | None = None,
     ) -> Fault:
         """Causes trouble for *times* calls of *method* (None: all), after the next *skip* calls. *domain*: only for it.
 
         `error`: the code to raise. `hang`: until release(). `late_s`: seconds. `acts`: the call is made before the
-        trouble, not after it or not at all. `arguments`, `result`: functions that change them.
+        trouble, not after it or not at all. `arguments`, `result`: functions that change them. `instead`: answers in
+        place of libvirt.
         """
         if method not in CONNECTION_METHODS | DOMAIN_METHODS | {"open"}:
             raise ValueError(f"{method} is no method of libvirt that the fault layer knows")
-        fault = Fault(method, domain, times, skip, error, message, hang, late_s, acts, arguments, result)
+        fault = Fault(method, domain, times, skip, error, message, hang, late_s, acts, arguments, result, instead)
         with self._lock:
             self._faults.append(fault)
         return fault

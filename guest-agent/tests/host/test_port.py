@@ -102,11 +102,11 @@ def test_clock_of_the_cpus_that_jumps(rig: Rig, ticks: int) -> None:
     program = rig.join()
     rig.message("report", lambda r: r["processes"])
     rig.idle_stat(ticks)
+    rig.ack(rig.allocate(4))  # the reports before it may be older than the jump
     for _ in range(6):
         report = rig.message("report")
         assert 0 <= report["busy"] <= 4, report
-    wait_until(lambda: rig.message("report")["busy"] < 1, "the jump to be over")
-    assert rig.message("report", lambda r: r["demand"] == 0)["busy"] < 1
+    rig.message("report", lambda r: r["demand"] == 0 and r["busy"] < 1)
     assert program.team() >= 1
 
 
