@@ -8,6 +8,7 @@
 #include "cpus/standalone.h"
 #include "programs/long_section.h"
 #include "split/split.h"
+#include "system/clock.h"
 #include "system/log.h"
 
 #define IDLE_MEASURE_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
@@ -32,17 +33,19 @@ static void update_affinity(struct client *client, const struct cpu_set *own, ui
     }
 }
 
-/* Measures how much CPU time a process used since the last look, and whether it runs. False: the process is gone. Most
- * ends are seen earlier, as events (client_poll.h). */
-static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns)
+/* Measures how much CPU time a process used since the last look, *cpu_s, and whether it runs. False: the process is
+ * gone. Most ends are seen earlier, as events (client_poll.h). */
+static bool measure_client(struct client *client, double running_cpus, uint64_t now_ns, double *cpu_s)
 {
     uint64_t cpu_ns = client->seen_cpu_ns;
     int status = cpu_load_process_ns(client->pid, &cpu_ns);
     if (status == -ESRCH && client->pid > 0)
         return false; /* its socket may still be open in another process, like a forked child */
-    client->load_cpus = 0.0;
-    if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)
-        client->load_cpus = (double)(cpu_ns - client->seen_cpu_ns) / (double)(now_ns - client->seen_ns);
+    /* The agent may have waited for a CPU since now_ns, while the process ran on. So the time is taken after the CPU
+     * time: then the load may be too small, but never too large. Too large a load would be a reason to contain it. */
+    uint64_t measured_ns = monotonic_ns();
+    *cpu_s = cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns ? (double)(cpu_ns - client->seen_cpu_ns) / 1e9 : 0.0;
+    client->load_cpus = *cpu_s > 0.0 ? *cpu_s * 1e9 / (double)(measured_ns - client->seen_ns) : 0.0;
     /* A process of another PID namespace has no number here, so only its sections can be seen. */
     bool sections = long_section_count(client) || client->seen.in_flight;
     bool is_running = status == 0 ? client->load_cpus > running_cpus : sections;
@@ -71,7 +74,8 @@ static double update_client(struct measure *measure, struct clients *clients, st
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
-    if (!measure_client(client, cpu_load_running_least(clients->joined, facts->online), now_ns)) {
+    double cpu_s;
+    if (!measure_client(client, cpu_load_running_least(clients->joined, facts->online), now_ns, &cpu_s)) {
         background_left(&measure->background, measure_unmeasured(client, now_ns));
         clients_drop(clients, client);
         return 0.0;
@@ -80,10 +84,10 @@ static double update_client(struct measure *measure, struct clients *clients, st
     double elapsed_s = (double)(now_ns - seen_ns) / 1e9;
     learned_period(&client->learned, client->page, elapsed_s, client->running);
     client->weight = split_weight_of(client->learned.points, client->learned.points_count);
+    double used_s = elapsed_s > period_s ? cpu_s * period_s / elapsed_s : cpu_s;
     /* It computed for some periods without a look. That time was counted as background. */
-    if (client->running && !was_running && elapsed_s > period_s)
-        background_forget(&measure->background, client->load_cpus * (elapsed_s - period_s));
-    double used_s = client->load_cpus * fmin(elapsed_s, period_s);
+    if (client->running && !was_running)
+        background_forget(&measure->background, cpu_s - used_s);
     /* If its CPU time is not known, it counts as using its share. */
     if (!client->running || client->pid > 0)
         return used_s;
