@@ -49,7 +49,8 @@ def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
     while queued_bytes(rig) > full:
         full = queued_bytes(rig)
         ask(300)
-        program.beat()
+        beat = program.beat()
+        wait_until(lambda beat=beat: program.beat() >= beat + 2, "a full period since, so that it has answered")
     before_kib = resident_kib(rig)
     while asked < 10_000:
         ask(100)
