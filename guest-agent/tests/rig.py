@@ -165,6 +165,7 @@ class Rig:
         self.host: socket.socket | None = None
         self.received = b""
         self.sequence = 100
+        self.questions = 1000
 
     def idle_stat(self, busy_ticks: int = 1000, runnable: int = 1) -> None:
         """Writes the guest's CPU time, as the agent reads it."""
@@ -282,6 +283,19 @@ class Rig:
                 if where(found):
                     return found
         raise AssertionError(f"no such {kind}; the last one was {last}")
+
+    def fresh(self) -> list[Message]:
+        """Reads what the agent has sent. What it sends later is newer than this call. Returns the reports that it read.
+        It asks in a version that the agent does not speak: the answer says so, and the agent's state stays as it is."""
+        self.questions += 1
+        self.raw(json.dumps({"v": self.questions, "type": "hello"}).encode() + b"\n")
+        reports: list[Message] = []
+        while True:
+            found: Message = json.loads(self.line())
+            if found["type"] == "error" and f", not {self.questions}:" in found["message"]:
+                return reports
+            if found["type"] == "report":
+                reports.append(found)
 
     def ack(self, sequence: int) -> Message:
         return self.message("ack", lambda message: message["sequence"] == sequence)
