@@ -194,7 +194,7 @@ def test_equipartition_in_a_guest_still_learns_for_the_host(rig: Rig) -> None:
     rig.start("--policy", "equipartition")
     first, second = two_busy(rig)
     wait_until(lambda: teams(first, second) == (2, 2), "equal shares")
-    assert first.control()[0] & LEARN
+    wait_until(lambda: first.control()[0] & LEARN, "permission to learn")
 
 
 def siblings(rig: Rig, *groups: str) -> None:
