@@ -67,6 +67,7 @@ def test_order_is_team_then_sections_then_cpus(rig: Rig) -> None:
     program.say("begin")
     sequence = rig.allocate(1, deadline_ms=HANGS_MS)
     wait_until(lambda: program.team() == 1, "the smaller team before anything else")
+    rig.fresh()
     for _ in range(4):
         assert rig.message("report")["online"] == [0, 1, 2, 3]
     assert tree.state() == "member", "parked under a section in flight"

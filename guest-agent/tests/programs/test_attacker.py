@@ -288,6 +288,7 @@ def test_number_of_another_process_does_not_join(place: Place, old_kernel: bool)
         with another_with_number(pid):
             os.kill(place.pid, signal.SIGCONT)
             attack.communicate("go\n", timeout=DEADLINE_S)
+            place.fresh()
             report = place.message("report")
             assert attack.returncode == 3, "it has joined"
             assert report["processes"] == []
