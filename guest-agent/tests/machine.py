@@ -28,6 +28,7 @@ def user_of(user: int | None) -> dict[str, Any]:
 def ask(socket: Path | None, *options: str, user: int | None = None, agent: Path = AGENT, **environment: str) -> Status:
     """The output of `vscaf-agent --status --json`. `agent` is a program that `user` can execute."""
     place = [] if socket is None else ["--socket", str(socket)]
+    deadline = time.monotonic() + DEADLINE_S
     while True:
         result = subprocess.run(
             [agent, "--status", "--json", *place, *options],
@@ -38,7 +39,9 @@ def ask(socket: Path | None, *options: str, user: int | None = None, agent: Path
             env={**os.environ, **environment},
             **user_of(user),
         )
-        if "too often" not in result.stderr:
+        # It waits 5 s for the answer, so an agent without CPU time that long is asked again.
+        again = "too often" in result.stderr or "does not answer" in result.stderr
+        if not again or time.monotonic() > deadline:
             break
         time.sleep(0.25)
     assert result.returncode == 0, result.stderr

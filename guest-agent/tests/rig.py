@@ -37,6 +37,13 @@ def wait_until(condition: Callable[[], object], what: str, deadline_s: float = D
         time.sleep(0.005)
 
 
+def replace(path: Path, text: str) -> None:
+    """Writes a file that a running agent reads, as a new file that takes its place. So no half of it is ever read."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text)
+    new.rename(path)
+
+
 def wait_for_log(rig: Rig, words: str) -> None:
     """Waits until the agent has logged *words*. The agent may act before it logs."""
     wait_until(lambda: words in rig.log.read_text(), f"{words!r} in the log")
@@ -158,24 +165,24 @@ class Rig:
         self.host: socket.socket | None = None
         self.received = b""
         self.sequence = 100
+        self.questions = 1000
 
     def idle_stat(self, busy_ticks: int = 1000, runnable: int = 1) -> None:
-        """Writes the guest's CPU time, as the agent reads it. The file is replaced, so no half of it is ever read."""
-        new = self.proc / "stat.new"
-        new.write_text(
-            f"cpu  {busy_ticks} 0 0 5000 0 0 0 900 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nprocs_running {runnable}\n"
-        )
-        new.rename(self.proc / "stat")
+        """Writes the guest's CPU time, as the agent reads it."""
+        text = f"cpu  {busy_ticks} 0 0 5000 0 0 0 900 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nprocs_running {runnable}\n"
+        replace(self.proc / "stat", text)
 
     def plug(self, number: int, online: bool = False) -> None:
         directory = self.cpus / f"cpu{number}"
         directory.mkdir()
         if number > 0:
-            (directory / "online").write_text("1\n" if online else "0\n")
-        for name in ["present"] + (["online"] if online else []):
-            new = self.cpus / f"{name}.new"
-            new.write_text(f"0-{number}\n" if number > 0 else "0\n")
-            new.rename(self.cpus / name)
+            replace(directory / "online", "1\n" if online else "0\n")
+        self.listed(f"0-{number}" if number > 0 else "0", *(["present", "online"] if online else ["present"]))
+
+    def listed(self, cpus: str, *names: str) -> None:
+        """Writes the lists of CPUs with these names, as the agent reads them."""
+        for name in names:
+            replace(self.cpus / name, f"{cpus}\n")
 
     def show_threads(self, program: Program) -> None:
         """Shows the agent the real threads of a program, under its --proc."""
@@ -276,6 +283,19 @@ class Rig:
                 if where(found):
                     return found
         raise AssertionError(f"no such {kind}; the last one was {last}")
+
+    def fresh(self) -> list[Message]:
+        """Reads what the agent has sent. What it sends later is newer than this call. Returns the reports that it read.
+        It asks in a version that the agent does not speak: the answer says so, and the agent's state stays as it is."""
+        self.questions += 1
+        self.raw(json.dumps({"v": self.questions, "type": "hello"}).encode() + b"\n")
+        reports: list[Message] = []
+        while True:
+            found: Message = json.loads(self.line())
+            if found["type"] == "error" and f", not {self.questions}:" in found["message"]:
+                return reports
+            if found["type"] == "report":
+                reports.append(found)
 
     def ack(self, sequence: int) -> Message:
         return self.message("ack", lambda message: message["sequence"] == sequence)

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from rig import AGENT, DEADLINE_S, NEVER, Message, Rig, team_of, wait_until, without_a_period
+from rig import AGENT, DEADLINE_S, NEVER, Message, Rig, replace, team_of, wait_until, without_a_period
 from vscaf.agentlink.messages import decode_from_guest
 
 
@@ -26,7 +26,7 @@ def test_reports_whether_the_steal_governor_is_on(rig: Rig) -> None:
     """The kernel's driver may come and go at any time, and so may its directory."""
     rig.start()
     rig.message("report", lambda report: report["steal_governor"] is False)
-    (rig.cpus / "preferred").write_text("0-3\n")
+    replace(rig.cpus / "preferred", "0-3\n")
     rig.message("report", lambda report: report["steal_governor"] is False)
     module = rig.sysfs / "module" / "steal_governor"
     module.mkdir(parents=True)

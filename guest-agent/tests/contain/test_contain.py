@@ -100,9 +100,8 @@ def test_by_affinity_while_others_run(pair: Rig) -> None:
     program = rigid(pair)
     before = complete(program)
     other = malleable(pair)
-    wait_until(lambda: confined(program.pid), "the rigid program on one CPU")
+    wait_until(lambda: confined(program.pid) and record(pair).exists(), "the rigid program on one CPU, and on record")
     assert set(allowed(other.pid).values()) == set(before.values()), "the agent does not touch a malleable program"
-    assert record(pair).exists()
     other.kill()
     wait_until(lambda: set(allowed(program.pid).values()) == set(before.values()), "its CPUs again")
     wait_until(lambda: not record(pair).exists(), "nothing left on record")
@@ -129,6 +128,7 @@ def test_within_its_share_it_is_left_alone(pair: Rig) -> None:
     pair.start("--contain", "affinity")
     program = rigid(pair, threads=1)
     malleable(pair)
+    pair.fresh()
     for _ in range(5):
         pair.message("report", lambda message: len(message["processes"]) == 2)
     assert not confined(program.pid)
@@ -138,6 +138,7 @@ def test_none(pair: Rig) -> None:
     pair.start("--contain", "none")
     program = rigid(pair)
     malleable(pair)
+    pair.fresh()
     for _ in range(5):
         pair.message("report", lambda message: len(message["processes"]) == 2)
     assert not confined(program.pid)
@@ -178,9 +179,11 @@ def test_threads_that_come_and_change(pair: Rig) -> None:
     program = rigid(pair)
     other = malleable(pair)
     wait_until(lambda: len(allowed(program.pid)) == 3 and confined(program.pid), "on one CPU")
+    earlier = set(allowed(program.pid))
     program.say("busy 1")
     wait_until(lambda: len(allowed(program.pid)) == 4 and confined(program.pid), "the new thread on one CPU, too")
-    tid = max(allowed(program.pid))
+    (tid,) = set(allowed(program.pid)) - earlier
+    chosen = None
 
     def taken_down() -> int | None:
         """The CPU that the thread chose, as the agent recorded it. The thread chooses again until it is recorded."""
@@ -193,8 +196,12 @@ def test_threads_that_come_and_change(pair: Rig) -> None:
             os.sched_setaffinity(tid, {1 - here})
         return None
 
-    wait_until(lambda: taken_down() is not None, "the mask that it gave itself in the record")
-    chosen = taken_down()
+    def chosen_is_known() -> bool:
+        nonlocal chosen
+        chosen = taken_down()
+        return chosen is not None
+
+    wait_until(chosen_is_known, "the mask that it gave itself in the record")
     wait_until(lambda: confined(program.pid), "on one CPU again")
     other.kill()
     wait_until(lambda: allowed(program.pid)[program.pid] >= {0, 1}, "released")
@@ -275,6 +282,7 @@ def test_the_record_cannot_be_written(pair: Rig) -> None:
     program = rigid(pair)
     malleable(pair)
     wait_until(lambda: "nothing is contained" in pair.log.read_text(), "the log message")
+    pair.fresh()
     for _ in range(5):
         pair.message("report", lambda message: len(message["processes"]) == 2)
     assert not confined(program.pid)
@@ -306,21 +314,23 @@ def test_each_on_its_own_and_stays(pair: Rig) -> None:
     first, second = rigid(pair), rigid(pair)
     malleable(pair)
     wait_until(lambda: {kept_to(first), kept_to(second)} == {frozenset({0}), frozenset({1})}, "on one CPU each")
+    pair.fresh()
     here = kept_to(second)
     first.kill()
 
-    def all_ran(reports: int) -> bool:
-        """Whether all ran. A program without a CPU for some periods passes for idle, and all are released."""
-        found = [pair.message("report", lambda message: len(message["processes"]) == 2) for _ in range(reports)]
+    def all_ran() -> bool:
+        """Whether all ran, by the reports up to now and the next one that comes without the program that ended.
+        A program without a CPU for some periods passes for idle, and all are released."""
+        found = [*pair.fresh(), pair.message("report", lambda message: len(message["processes"]) == 2)]
         return all(process["running"] for report in found for process in report["processes"])
 
     stayed, ran = 0, True
     while stayed < 4:
-        ran = all_ran(1) and ran
+        ran = all_ran() and ran
         if kept_to(second) == here:
             stayed += 1
             continue
-        assert not (all_ran(8) and ran), "it was moved"  # 8: including reports that had been sent before
+        assert not (all_ran() and ran), "it was moved"
         wait_until(lambda: confined(second.pid), "on one CPU again")
         here, stayed, ran = kept_to(second), 0, True
 
@@ -409,7 +419,7 @@ def held(rig: Rig, tree: Tree) -> tuple[Program, Program]:
 def test_by_cpuset(tree: Tree, grouped: Rig) -> None:
     rig = grouped
     program, other = held(rig, tree)
-    assert tree.of(program.pid) == tree.group / f"vscaf.{program.pid}", "in a group below its own"
+    wait_until(lambda: tree.of(program.pid) == tree.group / f"vscaf.{program.pid}", "in a group below its own")
     assert tree.of(other.pid) == tree.group
     free = set(allowed(other.pid).values())
     other.kill()

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rig import AGENT, DEADLINE_S, HANGS_MS, NEVER, Rig, wait_for_log, wait_until
+from rig import AGENT, DEADLINE_S, HANGS_MS, NEVER, Rig, replace, wait_for_log, wait_until
 
 GROUP = "vscaf.parked"
 
@@ -67,6 +67,7 @@ def test_order_is_team_then_sections_then_cpus(rig: Rig) -> None:
     program.say("begin")
     sequence = rig.allocate(1, deadline_ms=HANGS_MS)
     wait_until(lambda: program.team() == 1, "the smaller team before anything else")
+    rig.fresh()
     for _ in range(4):
         assert rig.message("report")["online"] == [0, 1, 2, 3]
     assert tree.state() == "member", "parked under a section in flight"
@@ -167,7 +168,7 @@ def test_partition_that_is_lost_later(rig: Rig) -> None:
     tree = Tree(rig)
     rig.start("--park", "cpuset")
     assert rig.ack(rig.allocate(2))["online"] == [0, 1] and not offlined(rig)
-    (tree.group / "cpuset.cpus.partition").write_text("isolated invalid (Cpu list in cpuset.cpus not exclusive)\n")
+    replace(tree.group / "cpuset.cpus.partition", "isolated invalid (Cpu list in cpuset.cpus not exclusive)\n")
     wait_until(lambda: rig.online() == [0, 1], "the CPUs that are no longer parked to be offlined")
     assert rig.message("report", lambda r: r["online"] == [0, 1])
     wait_for_log(rig, "says isolated invalid (Cpu list")
@@ -236,8 +237,7 @@ def test_slow_switch_holds_up_nothing(rig: Rig) -> None:
     wait_until(lambda: program.beat() > beat + 5, "periods while the write waits")
     for _ in range(5):
         assert rig.message("report")["sequence"] != sequence
-    slow.unlink()
-    slow.write_text("0\n")
+    replace(slow, "0\n")
     os.close(keep)  # no reader is left: the write fails, and the agent reads the CPU's state again
     assert rig.ack(sequence)["online"] == [0, 1, 2]
 
@@ -276,10 +276,7 @@ def test_unplugged_cpu_is_gone_from_everything(rig: Rig) -> None:
     rig.start("--park", "cpuset")
     assert rig.ack(rig.allocate(2))["online"] == [0, 1]
     (rig.cpus / "cpu3").rename(rig.directory / "cpu3")
-    for name in ("present", "online"):
-        new = rig.cpus / f"{name}.new"
-        new.write_text("0-2\n")
-        new.rename(rig.cpus / name)
+    rig.listed("0-2", "present", "online")
     assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2] == rig.online()
     assert tree.state().startswith("member")
 
@@ -289,18 +286,11 @@ def test_parked_cpu_that_is_unplugged_comes_back_parked(rig: Rig) -> None:
     tree = Tree(rig)
     rig.start("--park", "cpuset")
     assert rig.ack(rig.allocate(3))["online"] == [0, 1, 2] and tree.parked() == "3"
-
-    def listed(cpus: str) -> None:
-        for name in ("present", "online"):
-            new = rig.cpus / f"{name}.new"
-            new.write_text(f"{cpus}\n")
-            new.rename(rig.cpus / name)
-
     (rig.cpus / "cpu3").rename(rig.directory / "cpu3")
-    listed("0-2")
+    rig.listed("0-2", "present", "online")
     assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2]
     (rig.directory / "cpu3").rename(rig.cpus / "cpu3")
-    listed("0-3")
+    rig.listed("0-3", "present", "online")
     rig.message("report", lambda r: r["online"] == [0, 1, 2, 3])
     assert tree.state().startswith("member"), "the kernel lets nothing run there"
 

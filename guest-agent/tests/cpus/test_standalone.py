@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from machine import NPB, SOMEBODY, SOMEBODY_ELSE, Machine, Status, ask, end, user_of
-from rig import AGENT, DEADLINE_S, Program, Rig, listens, wait_for_log, wait_until
+from rig import AGENT, DEADLINE_S, Program, Rig, listens, replace, wait_for_log, wait_until
 
 ROOT = os.geteuid() == 0
 LEARN = 1
@@ -50,8 +50,7 @@ def confine(rig: Rig, cpus: str) -> None:
     """Writes what the kernel would report of the agent's affinity and cpuset."""
     directory = rig.proc / "self"
     directory.mkdir(exist_ok=True)
-    (directory / "status.new").write_text(f"Name:\tvscaf-agent\nCpus_allowed:\tf\nCpus_allowed_list:\t{cpus}\n")
-    (directory / "status.new").rename(directory / "status")
+    replace(directory / "status", f"Name:\tvscaf-agent\nCpus_allowed:\tf\nCpus_allowed_list:\t{cpus}\n")
 
 
 def test_hands_out_the_cpus_it_may_run_on(rig: Rig) -> None:
@@ -110,7 +109,7 @@ def test_quota_of_control_groups(rig: Rig, outer: str, inner: str, cpus: int) ->
     program = rig.join()
     wait_until(lambda: program.team() == cpus, f"{cpus} CPUs")
     assert program.team_limit() == cpus
-    (point / "slice" / "box" / "cpu.max").write_text("100000 100000\n")
+    replace(point / "slice" / "box" / "cpu.max", "100000 100000\n")
     wait_until(lambda: program.team() == 1, "the new quota")
 
 
@@ -126,7 +125,7 @@ def test_quota_of_the_first_version(rig: Rig, root: str, group: str) -> None:
     program = rig.join()
     program.say("busy 1")
     wait_until(lambda: program.team() == 2, "two CPUs")
-    (inner / "cpu.cfs_quota_us").write_text("-1\n")
+    replace(inner / "cpu.cfs_quota_us", "-1\n")
     wait_until(lambda: program.team() == 4, "no quota")
 
 
@@ -195,7 +194,7 @@ def test_equipartition_in_a_guest_still_learns_for_the_host(rig: Rig) -> None:
     rig.start("--policy", "equipartition")
     first, second = two_busy(rig)
     wait_until(lambda: teams(first, second) == (2, 2), "equal shares")
-    assert first.control()[0] & LEARN
+    wait_until(lambda: first.control()[0] & LEARN, "permission to learn")
 
 
 def siblings(rig: Rig, *groups: str) -> None:
@@ -251,9 +250,8 @@ def keep_busy(rig: Rig, loads: dict[int, float]) -> None:
     """Writes /proc/stat as if these CPUs had always had these loads."""
     ticks = {cpu: int(loads.get(cpu, 0.0) * time.monotonic() * 100) for cpu in range(4)}
     rows = [f"cpu{cpu} {busy} 0 0 5000 0 0 0 0 0 0\n" for cpu, busy in ticks.items()]
-    new = rig.proc / "stat.new"
-    new.write_text(f"cpu  {sum(ticks.values())} 0 0 20000 0 0 0 0 0 0\n{''.join(rows)}procs_running 9\n")
-    new.rename(rig.proc / "stat")
+    text = f"cpu  {sum(ticks.values())} 0 0 20000 0 0 0 0 0 0\n{''.join(rows)}procs_running 9\n"
+    replace(rig.proc / "stat", text)
 
 
 def test_background_load_is_that_of_the_agents_own_cpus(rig: Rig) -> None:

@@ -23,6 +23,7 @@ def order_that_waits(rig: Rig, program: Program) -> int:
 
 
 def no_cpu_leaves(rig: Rig) -> None:
+    rig.fresh()
     for _ in range(4):
         assert rig.message("report")["online"] == [0, 1, 2, 3], "a CPU was taken from a section in flight"
 
@@ -108,6 +109,13 @@ def test_cpu_plugged_later_is_onlined_when_needed(rig: Rig) -> None:
     rig.message("report", lambda r: r["online"] == [0, 1, 2, 3, 4])
     rig.ack(rig.allocate(2))
     rig.plug(5)
+
+    def present() -> int:
+        rig.send(type="hello", daemon="vscaf 0.1.0")
+        return int(rig.message("hello")["cpus"]["present"])
+
+    wait_until(lambda: present() == 6, "the agent to see the CPU")
+    rig.fresh()
     rig.message("report")
     rig.message("report")
     assert rig.online() == [0, 1]

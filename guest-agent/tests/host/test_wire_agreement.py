@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rig import BUILD
+from rig import BUILD, DEADLINE_S
 from schema import GOLDEN, RELEASES, accepts
 from vscaf.agentlink import messages
 
@@ -58,7 +58,7 @@ class Agent:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        assert self.process.wait(20) == 0
+        assert self.process.wait(DEADLINE_S) == 0
         self.process.stdout.close()
 
 

@@ -3,6 +3,7 @@
 #include <linux/membarrier.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -162,7 +163,7 @@ static void test_barrier_against_a_running_thread(void **state)
         in_flight_set_team(&in_flight, &race->page, 2);
         in_flight_after_barrier(&in_flight, &race->page, in_flight_barrier_run(barrier), 0);
         while (in_flight_waiting(&in_flight, &race->page, 0))
-            ;
+            sched_yield(); /* on one CPU the other thread would not run for the rest of a time slice */
         for (int i = 0; i < 20; i++)
             wrong += atomic_load_explicit(&race->loaded, memory_order_relaxed) == 4;
     }

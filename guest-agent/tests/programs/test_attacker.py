@@ -288,6 +288,7 @@ def test_number_of_another_process_does_not_join(place: Place, old_kernel: bool)
         with another_with_number(pid):
             os.kill(place.pid, signal.SIGCONT)
             attack.communicate("go\n", timeout=DEADLINE_S)
+            place.fresh()
             report = place.message("report")
             assert attack.returncode == 3, "it has joined"
             assert report["processes"] == []
@@ -494,7 +495,7 @@ def test_garbage_packets(place: Place, seed: int) -> None:
     for attack in attacks:
         assert place.result(attack)["sent"] > 30  # of all packets of 150 connections
     place.goes_on(victim)
-    wait_until(lambda: place.descriptors() == before and place.pages() == 1, "descriptors and pages to be freed")
+    wait_until(lambda: place.descriptors() <= before and place.pages() == 1, "descriptors and pages to be freed")
     assert place.anonymous_kib() < memory + 4096
     assert place.join_as(VICTIM).greeting == "joined"
 
@@ -542,7 +543,7 @@ def test_attached_descriptors(place: Place, old_kernel: bool) -> None:
         assert results.get("done", 0) >= 6, results
     place.goes_on(victim)
     attack.kill()
-    wait_until(lambda: place.descriptors() == before and place.pages() == 1, "descriptors and pages to be freed")
+    wait_until(lambda: place.descriptors() <= before and place.pages() == 1, "descriptors and pages to be freed")
     place.goes_on(victim)
     children = Path(f"/proc/{place.pid}/task/{place.pid}/children")
     wait_until(lambda: children.read_text() == "", "the child processes that close them to end")

@@ -112,11 +112,12 @@ def test_a_thousand_joins_and_crashes() -> None:
             assert rig.process is not None
             pid = rig.process.pid
             rig.line()  # its hello: now it has opened all that it keeps open
-            idle = figures(pid)["descriptors"]
+            # In each period it opens a file for a moment, which must not count.
+            idle = min(figures(pid)["descriptors"] for _ in range(3) if rig.message("report"))
 
             def all_gone() -> bool:
                 now = figures(pid)
-                return now["pages"] == 0 and now["descriptors"] == idle
+                return now["pages"] == 0 and now["descriptors"] <= idle
 
             for _ in range(100):  # the agent makes its one-time allocations
                 crowd.start()

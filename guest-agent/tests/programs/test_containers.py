@@ -103,6 +103,7 @@ def test_containers_count_for_the_user_who_made_them(place: Place) -> None:
     wait_for_log(place, f"2 of them of user {USER} ")
     assert place.contain(OTHER).greeting == "joined", "another user's container"
     second.kill()
+    place.fresh()
     place.message("report", lambda r: len(r["processes"]) == 2)
     assert place.contain(USER).greeting == "joined"
 

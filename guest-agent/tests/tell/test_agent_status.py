@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -30,13 +31,15 @@ def connect(rig: Rig) -> socket.socket:
 
 
 def packets(rig: Rig, request: bytes) -> list[bytes]:
-    """All answers that the agent sends before it closes."""
-    with connect(rig) as asker:
-        asker.send(request)
-        found = []
-        while packet := asker.recv(1 << 20):
-            found.append(packet)
-        return found
+    """All answers that the agent sends before it closes. It drops who connects and gets no CPU for 5 s. Then it tries
+    again."""
+    while True:
+        with connect(rig) as asker, contextlib.suppress(BrokenPipeError):
+            asker.send(request)
+            found = []
+            while packet := asker.recv(1 << 20):
+                found.append(packet)
+            return found
 
 
 REQUEST = struct.pack("=II", MAGIC, VERSION)
