@@ -9,6 +9,8 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.polling import HANG_S
+from vscaf.lab.runner import Command
 from vscaf_lab.chaos_run import retry_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -46,6 +48,14 @@ def enough(guest: Guest) -> None:
 def again(guest: Guest) -> None:
     """Commands that are started from now on may repeat again."""
     assert guest.run(f"rm -f {ENOUGH}").status == 0
+
+
+def verified(command: Command) -> bool:
+    """Waits until a program has ended, which began a round before `enough`, and says whether it was right."""
+    # In a round two vCPUs wait for each other thousands of times, and each may have to wait for a pCPU.
+    status, output = command.wait(5 * HANG_S)
+    print(f"{command.text}: {status}, {output.decode(errors='replace')}")  # shown if a test fails
+    return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
 
 
 def unique(name: str) -> str:

@@ -23,24 +23,17 @@ from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf.lab.guest import AGENT_CHANNEL
 from vscaf.lab.polling import HANG_S, until
-from vscaf.lab.runner import Command
 from vscaf.occupancy.sampler import Sampler
 from vscaf_lab.chaos_run import stopped
 from vscaf_lab.separation import affinities, rounds
 
-from .conftest import CACHE, IMAGE, POOL, POOL_LIST, Pair, enough, move, over_and_over
+from .conftest import CACHE, IMAGE, POOL, POOL_LIST, Pair, enough, move, over_and_over, verified
 
 pytestmark = pytest.mark.guest
 
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 PROGRAM = over_and_over("vscaf-run cg.W")
 EVERYWHERE = frozenset(POOL)
-
-
-def verified(command: Command) -> bool:
-    status, output = command.wait(HANG_S)
-    print(f"{command.text}: {status}, {output.decode(errors='replace')}")  # shown if a test fails
-    return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
 
 
 def mask(*cpus: int) -> tuple[bool, ...]:
@@ -532,7 +525,7 @@ def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab:
         until(lambda: all_say(back, 2), "all counts of vCPUs are 2")
         until(lambda: apart(back, other), "both have a pCPU")
         enough(back)
-        until(lambda: back.run(f"ls {OVER}").status == 0, "the last run", HANG_S)
+        until(lambda: back.run(f"ls {OVER}").status == 0, "the last run", 5 * HANG_S)  # as in `verified`
         output = back.run("cat /tmp/output").text
         assert output.count("Verification") == output.count(" SUCCESSFUL") > 0, output
         back.runner.close()

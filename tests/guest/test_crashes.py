@@ -9,12 +9,11 @@ import libvirt
 import pytest
 from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
-from vscaf.lab.polling import HANG_S, until
-from vscaf.lab.runner import Command
+from vscaf.lab.polling import until
 from vscaf.occupancy.sampler import Sample, Sampler
 from vscaf_lab.separation import affinities, cpu_seconds, rounds
 
-from .conftest import POOL, POOL_LIST, Pair, enough, over_and_over
+from .conftest import POOL, POOL_LIST, Pair, enough, over_and_over, verified
 
 pytestmark = pytest.mark.guest
 
@@ -24,11 +23,6 @@ WIDTH = max(POOL) + 1
 def all_cpus_usable(guest: Guest) -> bool:
     """Whether no CPU of the guest is offline or parked."""
     return guest.run("cat /sys/fs/cgroup/cpuset.cpus.effective").text.strip() == "0-1"
-
-
-def verified(command: Command, timeout_s: float = HANG_S) -> bool:
-    status, output = command.wait(timeout_s)
-    return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
 
 
 def pins(domain: libvirt.virDomain) -> tuple[object, ...]:
