@@ -9,7 +9,7 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.lab import Guest, PrivateLibvirt
-from vscaf.lab.polling import HANG_S
+from vscaf.lab.polling import HANG_S, until
 from vscaf.lab.runner import Command
 from vscaf_lab.chaos_run import retry_until
 
@@ -94,6 +94,11 @@ def booted_pair(shared_lab: PrivateLibvirt) -> Iterator[Pair]:
             guest.stop()
 
 
+def has_agent(guest: Guest) -> bool:
+    """Whether an agent runs and has opened its port."""
+    return guest.run("ls -l /proc/$(pidof vscaf-agent)/fd | grep -q port").status == 0
+
+
 @pytest.fixture
 def pair(booted_pair: Pair) -> Pair:
     """The two guests, reset to their state after the boot."""
@@ -105,6 +110,7 @@ def pair(booted_pair: Pair) -> Pair:
             f"rm -f {ENOUGH};"
             "parked=/sys/fs/cgroup/vscaf.parked/cpuset.cpus.partition; [ ! -e $parked ] || echo member > $parked"
         )
+        until(lambda guest=guest: has_agent(guest), "an agent that has its port")
         for vcpu in range(2):
             guest.domain.pinVcpu(vcpu, everywhere)
         guest.domain.pinEmulator(everywhere, libvirt.VIR_DOMAIN_AFFECT_LIVE)
