@@ -319,7 +319,8 @@ def test_a_plug_or_unplug_that_cannot_be_made_now_is_made_later(
             async with trouble():
                 await refused()
                 assert count() == 1
-            await until(lambda: count() == 2 and daemon.managed and domain_settled(daemon))
+            await until(lambda: plugged(daemon, 2))
+            assert count() == 2
             async with trouble():
                 daemon.stop()
                 await refused()
@@ -330,8 +331,10 @@ def test_a_plug_or_unplug_that_cannot_be_made_now_is_made_later(
     on_host(uri, loop_runner, work, faults)
 
 
-def domain_settled(daemon: Daemon) -> bool:
-    return all(one.state == "contained" for one in daemon.managed.values())
+def plugged(daemon: Daemon, vcpus: int) -> bool:
+    """Whether the daemon knows that the domains have *vcpus* vCPUs, and no call for them is under way."""
+    known = [one.transition for one in daemon.managed.values() if one.transition is not None]
+    return bool(known) and all(one.vcpus == vcpus and not one.moving for one in known)
 
 
 def test_pins_that_the_driver_would_swallow_are_refused(tmp_path: Path, loop_runner: asyncio.Runner) -> None:

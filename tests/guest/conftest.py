@@ -9,6 +9,8 @@ from pathlib import Path
 import libvirt
 import pytest
 from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.polling import HANG_S, until
+from vscaf.lab.runner import Command
 from vscaf_lab.chaos_run import retry_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -48,6 +50,14 @@ def again(guest: Guest) -> None:
     assert guest.run(f"rm -f {ENOUGH}").status == 0
 
 
+def verified(command: Command) -> bool:
+    """Waits until a program has ended, which began a round before `enough`, and says whether it was right."""
+    # In a round two vCPUs wait for each other thousands of times, and each may have to wait for a pCPU.
+    status, output = command.wait(5 * HANG_S)
+    print(f"{command.text}: {status}, {output.decode(errors='replace')}")  # shown if a test fails
+    return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
+
+
 def unique(name: str) -> str:
     """The name for a domain that several processes of tests may run at the same time. No line is broken within it.
 
@@ -84,6 +94,11 @@ def booted_pair(shared_lab: PrivateLibvirt) -> Iterator[Pair]:
             guest.stop()
 
 
+def has_agent(guest: Guest) -> bool:
+    """Whether an agent runs and has opened its port."""
+    return guest.run("ls -l /proc/$(pidof vscaf-agent)/fd | grep -q port").status == 0
+
+
 @pytest.fixture
 def pair(booted_pair: Pair) -> Pair:
     """The two guests, reset to their state after the boot."""
@@ -95,6 +110,7 @@ def pair(booted_pair: Pair) -> Pair:
             f"rm -f {ENOUGH};"
             "parked=/sys/fs/cgroup/vscaf.parked/cpuset.cpus.partition; [ ! -e $parked ] || echo member > $parked"
         )
+        until(lambda guest=guest: has_agent(guest), "an agent that has its port")
         for vcpu in range(2):
             guest.domain.pinVcpu(vcpu, everywhere)
         guest.domain.pinEmulator(everywhere, libvirt.VIR_DOMAIN_AFFECT_LIVE)

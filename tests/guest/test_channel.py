@@ -18,7 +18,6 @@ from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf.lab.guest import AGENT_CHANNEL
 from vscaf.lab.polling import HANG_S, until
-from vscaf.lab.runner import Command
 
 from .conftest import CACHE, IMAGE, POOL_LIST, Pair, move, unique
 
@@ -120,11 +119,6 @@ def one(pair: Pair) -> Iterator[tuple[Guest, Host]]:
         yield guest, host
     finally:
         host.close()
-
-
-def verified(command: Command) -> bool:
-    status, output = command.wait(HANG_S)
-    return status == 0 and b"SUCCESSFUL" in output and b"UNSUCCESSFUL" not in output
 
 
 def names(report: Message) -> list[str]:

@@ -115,7 +115,7 @@ def test_a_running_guest_is_restarted_to_run_as_it_is_defined(own_lab: PrivateLi
         assert guest.domain.maxVcpus() == 1
         restart = host.printed_fix(*place)
         assert " shutdown " in restart and " start " in restart
-        assert guest.run("(sleep 5; poweroff -f) > /dev/null 2>&1 &").status == 0
+        assert guest.run("(sleep 30; poweroff -f) > /dev/null 2>&1 &").status == 0
         host.run(restart)
         assert guest.domain.maxVcpus() == 2
         guest.reconnect()

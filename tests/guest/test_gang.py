@@ -18,13 +18,14 @@ from vscaf.lab.polling import until
 from vscaf.occupancy.sampler import Sampler
 from vscaf_lab.separation import cpu_seconds, least_turns
 
-from .conftest import POOL, POOL_LIST, Pair, enough, over_and_over
-from .test_crashes import agents_connected, pins, verified
+from .conftest import POOL, POOL_LIST, Pair, enough, over_and_over, verified
+from .test_crashes import agents_connected, pins
 from .test_operator import vscaf
 
 pytestmark = pytest.mark.guest
 
 SLICE_S = 1.0
+FOREVER_S = 1e9  # a slice whose end no test sees, whatever the clock says: slices are counted from the clock's zero
 TURNS = 4
 TRIES = 10  # a guest rests also between two of its programs, if that takes long
 
@@ -34,6 +35,11 @@ def runs(guest: Guest) -> bool:
 
 
 Events = list[dict[str, Any]]
+
+
+def since(daemon: DaemonProcess, number: int) -> Events:
+    """The events after the one of this number."""
+    return [event for event in daemon.events() if event["number"] > number]
 
 
 def resumed(events: Events) -> Counter[str]:
@@ -61,9 +67,9 @@ def in_turns(domains: dict[str, Any]) -> bool:
     return all(one["demand"] == 2 and one["state"] != "resting" for one in domains.values())
 
 
-def ganging(lab: PrivateLibvirt, pair: Pair, name: str) -> DaemonProcess:
+def ganging(lab: PrivateLibvirt, pair: Pair, name: str, slice_s: float = SLICE_S) -> DaemonProcess:
     return DaemonProcess(
-        lab, POOL_LIST, {guest.name: {} for guest in pair}, policy="gang", options={"slice_s": SLICE_S}, name=name
+        lab, POOL_LIST, {guest.name: {} for guest in pair}, policy="gang", options={"slice_s": slice_s}, name=name
     )
 
 
@@ -75,10 +81,10 @@ def test_nobody_computes_where_another_has_its_turn(shared_lab: PrivateLibvirt, 
         until(lambda: resumed(daemon.events()))  # before the first turn both compute
         for _ in range(TRIES):
             daemon.wait(in_turns)
-            before = len(daemon.events())
+            before = daemon.events()[-1]["number"]  # not their count: only the newest are kept
             with Sampler({guest.name: guest.qemu_pid for guest in pair}) as sampler:
-                until(lambda at=before: all(resumed(daemon.events()[at:])[guest.name] >= TURNS for guest in pair))
-            events = daemon.events()[before:]
+                until(lambda at=before: all(resumed(since(daemon, at))[guest.name] >= TURNS for guest in pair))
+            events = since(daemon, before)
             if not rested(events):
                 break
         else:
@@ -106,11 +112,12 @@ def kill_guard(daemon: DaemonProcess) -> None:
 @pytest.mark.parametrize("mend", ["guard", "daemon", "release"])
 def test_who_is_left_suspended_by_a_kill_runs_again(shared_lab: PrivateLibvirt, pair: Pair, mend: str) -> None:
     """The daemon's guard resumes it. If that was killed too, the next daemon or the command does."""
-    daemon = ganging(shared_lab, pair, f"turns-{mend}")
+    # In an endless slice no change of turns is under way as the daemon is killed: just one is suspended.
+    daemon = ganging(shared_lab, pair, f"turns-{mend}", FOREVER_S)
     daemon.start()
     try:
         daemon.wait(agents_connected)
-        programs = [guest.start(over_and_over("vscaf-run cg.S")) for guest in pair]
+        programs = [guest.start(over_and_over("vscaf-run cg.W")) for guest in pair]
         until(lambda: not all(runs(guest) for guest in pair))
         if mend == "guard":
             daemon.kill()
@@ -121,6 +128,7 @@ def test_who_is_left_suspended_by_a_kill_runs_again(shared_lab: PrivateLibvirt, 
             waiting = [guest for guest in pair if not runs(guest)]
             assert len(waiting) == 1
         if mend == "daemon":
+            daemon = ganging(shared_lab, pair, f"turns-{mend}")  # it has the state of the first one
             daemon.start()
             until(lambda: runs(waiting[0]))
             assert daemon.stop() == 0

@@ -17,6 +17,7 @@ import pytest
 from vscaf.lab import Guest, LabError, PrivateLibvirt, cgroups, processes
 from vscaf.lab import guest as guest_module
 from vscaf.lab.polling import HANG_S, until
+from vscaf.lab.time_stamp_counter import counts_per_ms
 from vscaf.occupancy.sampler import Sampler
 
 from .conftest import CACHE, IMAGE, Pair
@@ -47,6 +48,10 @@ def test_a_guest_boots_computes_and_leaves_no_trace(tmp_path: Path) -> None:
             pids = [lab.libvirtd_pid, guest.qemu_pid]
             assert sorted(guest.vcpu_threads) == [0, 1]
             assert guest.run("nproc").text.strip() == "2"
+            if guest.domain_type == "qemu":  # a rate that the guest measures is wrong while the host is busy
+                kernel = guest.run("dmesg | grep 'tsc:'").text
+                rate_khz = counts_per_ms()
+                assert rate_khz is None or f"tsc: Detected {rate_khz / 1000:.3f} MHz" in kernel, kernel
             result = guest.run("OMP_NUM_THREADS=2 NPB_PROGRESS=/tmp/marks ep.S; echo status $?; tail -n 1 /tmp/marks")
             assert "SUCCESSFUL" in result.text and "status 0" in result.text, result.text
             assert result.text.splitlines()[-1].startswith("1.000000000 "), result.text
@@ -112,9 +117,10 @@ def test_clock_offset_is_steady(pair: Pair) -> None:
         uptime_s = float(guest.run("cat /proc/uptime").text.split()[0])
         after_s = time.monotonic()
         second = guest.clock_offset()
-        if abs(first.seconds - second.seconds) > first.uncertainty_s + second.uncertainty_s + 1e-4:
+        uncertainty_s = first.uncertainty_s + second.uncertainty_s
+        if abs(first.seconds - second.seconds) > uncertainty_s + 1e-4:
             return False
-        slack_s = first.uncertainty_s + 0.02  # /proc/uptime has two decimals
+        slack_s = uncertainty_s + 0.02  # /proc/uptime has two decimals
         assert before_s - slack_s <= uptime_s - first.seconds <= after_s + slack_s
         return True
 
@@ -222,13 +228,13 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals) -> None:
     assert all(processes.start_time(pid) is not None for pid in pids)
     program.send_signal(number)
     assert program.wait(HANG_S) != 0
-    assert traces(directory, pids, f"lab-{number.name.lower()}") == []
+    wait_until_gone(directory, pids, f"lab-{number.name.lower()}")
 
 
 def test_a_failing_test_without_libvirtd_leaves_nothing_behind() -> None:
     program, directory, pids = start_program("lab-raise", "raise")
     assert program.wait(HANG_S) == 1
-    assert traces(directory, pids, "lab-raise") == []
+    wait_until_gone(directory, pids, "lab-raise")
 
 
 def test_the_next_lab_clears_what_a_killed_one_left(tmp_path: Path) -> None:
@@ -263,6 +269,7 @@ def test_the_image_keeps_an_agent_running_unless_told_not_to(pair: Pair) -> None
     guest.run(f"kill -9 {first}")
     second = wait_for_agent(guest, first)
     guest.run(f"touch /run/vscaf/agent.off; kill -9 {second}")
+    until(lambda: agent_pid(guest) == "", "the killed agent is gone")
     guest.run("sleep 1")
     assert agent_pid(guest) == ""
     guest.run("rm /run/vscaf/agent.off")

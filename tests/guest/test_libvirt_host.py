@@ -16,6 +16,7 @@ from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported, U
 from vscaf.hypervisor.libvirt.host import LibvirtHost
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.polling import HANG_S
 from vscaf.values import DomainKey, DomainSeen, MetadataRules, RunState
 from vscaf_lab.host_rig import HostRig
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.guest
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 FIRST, LAST = frozenset({POOL[0]}), frozenset({POOL[1]})
 TIMEOUT_S = 5.0
-STEADY, HANGING, HUNG = unique("steady"), unique("hanging"), unique("hung")
+STEADY, HANGING, HUNG, AGAIN = (unique(name) for name in ("steady", "hanging", "hung", "again"))
 
 
 class LoopThread:
@@ -100,13 +101,13 @@ def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
         found: list[DomainSeen] = []
 
         async def work(rig: Rig) -> None:
-            found.append(await rig.seen("again"))
+            found.append(await rig.seen(AGAIN))
 
         with_host(shared_lab, runner, work)
         return found[0]
 
     shared_lab.restart_libvirtd()  # from now on it counts from the largest number in use
-    guest = Guest(shared_lab, "again", IMAGE, vcpus=1, memory_mib=256)
+    guest = Guest(shared_lab, AGAIN, IMAGE, vcpus=1, memory_mib=256)
     try:
         guest.launch()
         first = seen()
@@ -116,7 +117,7 @@ def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
         assert (seen().key, seen().started_ns) == (first.key, first.started_ns), "another run although it never ended"
         guest.stop()
         shared_lab.restart_libvirtd()
-        guest = Guest(shared_lab, "again", IMAGE, vcpus=1, memory_mib=256)
+        guest = Guest(shared_lab, AGAIN, IMAGE, vcpus=1, memory_mib=256)
         guest.launch()
         second = seen()
         assert second.key.run_id == first.key.run_id
@@ -134,13 +135,13 @@ def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
 
     async def work(rig: Rig) -> None:
         seen = await rig.seen(STEADY)
-        await rig.host.pin_emulator(seen.key, LAST)
-        await rig.host.pin_vcpus(seen.key, {0: FIRST})
-        await rig.host.pin_vcpus(seen.key, {1: LAST, 3: FIRST})
-        settings = await rig.host.settings(seen.key)
+        await rig.answered(rig.host.pin_emulator, seen.key, LAST)
+        await rig.answered(rig.host.pin_vcpus, seen.key, {0: FIRST})
+        await rig.answered(rig.host.pin_vcpus, seen.key, {1: LAST, 3: FIRST})
+        settings = await rig.answered(rig.host.settings, seen.key)
         assert (settings.vcpu_pins, settings.unplugged_pins) == ({0: FIRST}, {1: LAST, 3: FIRST})
         wandered: list[frozenset[int]] = []
-        plug = asyncio.create_task(rig.host.plug(seen.key, 3, LAST))
+        plug = asyncio.create_task(rig.answered(rig.host.plug, seen.key, 3, LAST))
         while not plug.done():
             for number, thread in guest.vcpu_threads.items():
                 try:
@@ -153,7 +154,7 @@ def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
         assert (await plug).vcpus == 3
         assert wandered == []
         assert {os.sched_getaffinity(thread).pop() for one, thread in guest.vcpu_threads.items() if one} == set(LAST)
-        settings = await rig.host.settings(seen.key)
+        settings = await rig.answered(rig.host.settings, seen.key)
         assert settings.vcpu_pins == {0: FIRST, 1: LAST, 2: LAST}
         seen = await rig.seen(STEADY)
         assert (seen.vcpus, seen.plugged, set(seen.vcpu_time_s)) == (3, frozenset({0, 1, 2}), {0, 1, 2})
@@ -172,10 +173,10 @@ def test_behaviour_16_a_vcpu_enabled_alone(
         guests[HUNG].domain.setVcpu("3", 1, LIVE)
         seen = await rig.seen(HUNG)
         assert (seen.vcpus, seen.plugged) == (2, frozenset({0, 3}))
-        await rig.host.pin_vcpus(seen.key, {0: FIRST, 3: LAST})
-        assert (await rig.host.settings(seen.key)).vcpu_pins == {0: FIRST, 3: LAST}
-        assert (await rig.host.plug(seen.key, 3, LAST)).vcpus == 3
-        settings = await rig.host.settings(seen.key)
+        await rig.answered(rig.host.pin_vcpus, seen.key, {0: FIRST, 3: LAST})
+        assert (await rig.answered(rig.host.settings, seen.key)).vcpu_pins == {0: FIRST, 3: LAST}
+        assert (await rig.answered(rig.host.plug, seen.key, 3, LAST)).vcpus == 3
+        settings = await rig.answered(rig.host.settings, seen.key)
         assert len(settings.vcpu_pins) == 3
         assert settings.vcpu_pins[0] == FIRST
         assert {pin for vcpu, pin in settings.vcpu_pins.items() if vcpu} == {LAST}
@@ -199,14 +200,14 @@ def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
             assert {looked[name].state for name in guests} == {RunState.RUNNING}
             assert looked[STEADY].vcpu_time_s.keys() == looked[STEADY].plugged
             where = (FIRST, LAST)[number % 2]
-            await rig.host.pin_vcpus(seen[STEADY].key, {0: where})
-            assert (await rig.host.settings(seen[STEADY].key)).vcpu_pins[0] == where
+            await rig.answered(rig.host.pin_vcpus, seen[STEADY].key, {0: where})
+            assert (await rig.answered(rig.host.settings, seen[STEADY].key)).vcpu_pins[0] == where
         # A plug waits for its QEMU and is given up after a while. Until it comes back, no other call is made.
         with pytest.raises(HypervisorUnreachable, match="still waiting"):
-            await asyncio.wait_for(rig.host.plug(seen[HANGING].key, 2), 60)
+            await asyncio.wait_for(rig.host.plug(seen[HANGING].key, 2), HANG_S)
         with pytest.raises(HypervisorUnreachable, match="still waiting"):
             await rig.host.pin_vcpus(seen[HANGING].key, {0: FIRST})
-        await rig.host.pin_vcpus(seen[STEADY].key, {0: FIRST})
+        await rig.answered(rig.host.pin_vcpus, seen[STEADY].key, {0: FIRST})
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
 
@@ -220,7 +221,7 @@ def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
 
         await rig.until(answers)
         for name in (HANGING, HUNG):
-            assert (await rig.host.settings(seen[name].key)).vcpu_pins[0] == LAST
+            assert (await rig.answered(rig.host.settings, seen[name].key)).vcpu_pins[0] == LAST
 
     try:
         with_host(shared_lab, runner, work)
@@ -305,31 +306,32 @@ async def _equal(value: bool) -> bool:
 
 def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, runner: LoopThread) -> None:
     """I/O threads are pinned one by one, a weight leaves quota and period alone, and an unplug under TCG is refused."""
-    guest = Guest(shared_lab, "threads", IMAGE, vcpus=2, max_vcpus=2, memory_mib=256)
+    name = unique("threads")
+    guest = Guest(shared_lab, name, IMAGE, vcpus=2, max_vcpus=2, memory_mib=256)
     xml = guest.xml.replace("<devices>", "<iothreads>2</iothreads><devices>", 1)
     domain = shared_lab.connection.createXML(xml, 0)
 
     async def work(rig: Rig) -> None:
-        seen = await rig.seen("threads")
+        seen = await rig.seen(name)
         assert seen.iothreads == 2
-        found = await rig.host.settings(seen.key)
+        found = await rig.answered(rig.host.settings, seen.key)
         before = domain.schedulerParametersFlags(LIVE)
-        await rig.host.pin_iothreads(seen.key, {2: LAST})
-        await rig.host.set_cpu_shares(seen.key, 512)
-        now = await rig.host.settings(seen.key)
+        await rig.answered(rig.host.pin_iothreads, seen.key, {2: LAST})
+        await rig.answered(rig.host.set_cpu_shares, seen.key, 512)
+        now = await rig.answered(rig.host.settings, seen.key)
         assert now.iothread_pins == {1: found.iothread_pins[1], 2: LAST}
         assert now.cpu_shares == 512
         assert domain.schedulerParametersFlags(LIVE) == {**before, "cpu_shares": 512}
-        with pytest.raises(HypervisorError, match="domain threads"):
-            await rig.host.pin_iothreads(seen.key, {9: LAST})
+        with pytest.raises(HypervisorError, match=f"domain {name}"):
+            await rig.answered(rig.host.pin_iothreads, seen.key, {9: LAST})
         with pytest.raises(NotSupported, match="more than its maximum"):
-            await rig.host.plug(seen.key, 3)
+            await rig.answered(rig.host.plug, seen.key, 3)
         if not seen.accelerated:
             with pytest.raises(NotSupported, match="without KVM"):
-                await rig.host.unplug(seen.key, 1)
-        await rig.host.pin_iothreads(seen.key, found.iothread_pins)
-        await rig.host.set_cpu_shares(seen.key, found.cpu_shares or 0)
-        assert await rig.host.settings(seen.key) == found
+                await rig.answered(rig.host.unplug, seen.key, 1)
+        await rig.answered(rig.host.pin_iothreads, seen.key, found.iothread_pins)
+        await rig.answered(rig.host.set_cpu_shares, seen.key, found.cpu_shares or 0)
+        assert await rig.answered(rig.host.settings, seen.key) == found
 
     try:
         with_host(shared_lab, runner, work)
@@ -345,8 +347,8 @@ def test_behaviour_11_libvirtd_restarts(
 
     async def work(rig: Rig) -> None:
         seen = await rig.seen(STEADY)
-        await rig.host.pin_vcpus(seen.key, {0: LAST})
-        found = await rig.host.settings(seen.key)
+        await rig.answered(rig.host.pin_vcpus, seen.key, {0: LAST})
+        found = await rig.answered(rig.host.settings, seen.key)
         shared_lab.kill_libvirtd()
         with pytest.raises(HypervisorUnreachable):
             await rig.host.observe()

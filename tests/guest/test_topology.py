@@ -14,7 +14,7 @@ from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf_lab.chaos_run import retry_until
 
-from .conftest import IMAGE, POOL, POOL_LIST
+from .conftest import IMAGE, POOL, POOL_LIST, unique
 
 pytestmark = pytest.mark.guest
 
@@ -22,7 +22,6 @@ LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 SYSFS = "/sys/devices/system/cpu"
 # Linux shows no threads on AMD's model without TOPOEXT, which TCG does not offer.
 INTEL = "<cpu mode='custom' match='exact' check='none'><model fallback='allow'>Nehalem</model>{topology}</cpu>"
-PATIENCE_S = 60.0
 
 
 def siblings(guest: Guest, number: int) -> frozenset[int]:
@@ -58,17 +57,19 @@ def cooperates_with_two(domain: Mapping[str, Any]) -> bool:
 def test_threads_of_a_core(shared_lab: PrivateLibvirt) -> None:
     """Two cores of two threads: vCPU i is on core i // 2. With two CPUs the agent keeps one whole core."""
     shown = "<topology sockets='1' dies='1' cores='2' threads='2'/>"
-    with Guest(shared_lab, "threads", IMAGE, vcpus=4, memory_mib=256, cpu=INTEL.format(topology=shown)) as guest:
+    with Guest(
+        shared_lab, unique("threads"), IMAGE, vcpus=4, memory_mib=256, cpu=INTEL.format(topology=shown)
+    ) as guest:
         threads = parse_description(guest.domain.XMLDesc()).topology.threads
         assert threads == 2
         for number in range(4):
             core = frozenset(other for other in range(4) if other // threads == number // threads)
             assert siblings(guest, number) == core
         with managed(shared_lab, guest) as daemon:
-            daemon.wait(lambda domains: cooperates_with_two(domains[guest.name]), PATIENCE_S)
+            daemon.wait(lambda domains: cooperates_with_two(domains[guest.name]))
             own = {0: frozenset({POOL[0]}), 1: frozenset({POOL[1]})}
             expected = {**own, 2: frozenset(POOL), 3: frozenset(POOL)}
-            retry_until("vCPUs 0 and 1 have a pCPU each", lambda: allowed(guest) == expected, PATIENCE_S)
+            retry_until("vCPUs 0 and 1 have a pCPU each", lambda: allowed(guest) == expected)
             assert listed(guest) == expected
 
 
@@ -76,12 +77,12 @@ def test_a_vcpu_enabled_alone_is_the_guests_next_cpu(shared_lab: PrivateLibvirt)
     """vCPU 3 without 1 and 2 is the guest's CPU 1. Both vCPUs have their own pCPU."""
     # With 8 or less possible CPUs, Linux addresses interrupts between CPUs logically. QEMU 7.2's emulated APIC drops
     # these for all vCPUs after the first that is missing, and the guest hangs now and then.
-    with Guest(shared_lab, "alone", IMAGE, vcpus=1, max_vcpus=9, memory_mib=256) as guest:
+    with Guest(shared_lab, unique("alone"), IMAGE, vcpus=1, max_vcpus=9, memory_mib=256) as guest:
         guest.domain.setVcpu("3", 1, LIVE)
-        retry_until("the guest has it", lambda: guest.run(f"cat {SYSFS}/present").text.strip() == "0-1", PATIENCE_S)
+        retry_until("the guest has it", lambda: guest.run(f"cat {SYSFS}/present").text.strip() == "0-1")
         assert guest.run(f"cat {SYSFS}/cpu1/firmware_node/path").text.strip().endswith("C003")
         with managed(shared_lab, guest) as daemon:
-            daemon.wait(lambda domains: cooperates_with_two(domains[guest.name]), PATIENCE_S)
+            daemon.wait(lambda domains: cooperates_with_two(domains[guest.name]))
             expected = {0: frozenset({POOL[0]}), 3: frozenset({POOL[1]})}
-            retry_until("each of them has a pCPU", lambda: allowed(guest) == expected, PATIENCE_S)
+            retry_until("each of them has a pCPU", lambda: allowed(guest) == expected)
             assert listed(guest) == expected

@@ -6,7 +6,7 @@ from vscaf_policies import SpeedupPoint
 
 from vscaf.agentlink.messages import ReportedProcess
 from vscaf.core.model.curve_memory import domain_points, recall, remember, renewed
-from vscaf.core.model.demand import HostUsage, after_window, demand_now, repeats_itself, sleeps_on, unserved_s
+from vscaf.core.model.demand import HostUsage, after_window, demand_now, host_usage, repeats_itself, sleeps_on
 from vscaf.core.model.scaf import low_pass
 from vscaf.core.model.trust import (
     believed_demand,
@@ -207,8 +207,7 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
     used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
     domain.inferred.busy_cpus = sum(used_s.values()) / window_s
     _check_reported_online(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
-    unserved = (unserved_s(one_s, waited_s.get(vcpu, 0.0), window_s) for vcpu, one_s in used_s.items())
-    return HostUsage(sum(used_s.values()), window_s, sum(unserved))
+    return host_usage(used_s, waited_s, window_s)
 
 
 def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[int, float]:

@@ -169,9 +169,15 @@ def not_right(quiet: Sequence[Moment], law: Law, programs: Iterable[str]) -> lis
 
 
 def new_overlaps(
-    seen: Sequence[Moment], start_s: float, end_s: float, programs: Mapping[str, Sequence[Window]]
+    seen: Sequence[Moment],
+    start_s: float,
+    end_s: float,
+    programs: Mapping[str, Sequence[Window]],
+    back_s: Sequence[float] = (),
 ) -> list[str]:
     """Pairs of domains that began to share a pCPU while the part that separates them was away.
+
+    back_s: when a stopped libvirtd went on. Orders that it had got before arrive then.
 
     Only domains that had to compute all the time count. If something happens to the guest itself, an earlier order may
     arrive at any time later, because calls wait for a stopped QEMU. A guest that starts may run anywhere.
@@ -180,10 +186,14 @@ def new_overlaps(
     base: Moment | None = None
     same = 0  # rounds without a change
     before: Moment | None = None
+    last_s: float | None = None
     found: dict[str, None] = {}
     for moment in seen:
         if not start_s <= moment.at_s <= end_s:
             continue
+        if last_s is not None and any(last_s <= at_s <= moment.at_s for at_s in back_s):
+            base, before = None, None
+        last_s = moment.at_s
         if base is None:
             same = same + 1 if before is not None and before.threads == moment.threads else 0
             base, before = (moment if same >= SETTLED_ROUNDS else None), moment
@@ -236,10 +246,11 @@ def judge(
             verdict.violations.append(f"burst {burst.number}: never right again: {'; '.join(why)}")
         wrong_s = [moment.at_s for moment in quiet if faults(moment, law, programs)]
         verdict.recovery_s[burst.number] = max(wrong_s, default=burst.end_s) - burst.end_s
+    back_s = [end_s for _, end_s in outages.get(LIBVIRTD, ())]
     for part, windows in outages.items():
         for start_s, end_s in windows:
             verdict.violations += [
                 f"while {part} was away (from {start_s - samples[0].monotonic_s:.2f} s on): {one}"
-                for one in new_overlaps(seen, start_s, end_s, programs)
+                for one in new_overlaps(seen, start_s, end_s, programs, back_s)
             ]
     return verdict

@@ -108,7 +108,9 @@ class GuestWithProgram:
         if self.program is None:
             return
         loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {self.program} || break; done > {RUNS}/output 2>&1"
-        command = f"rm -rf {RUNS}; mkdir {RUNS}; setsid sh -c '{loop}; touch {RUNS}/over' > /dev/null 2>&1 &"
+        # A command whose answer is late may have been carried out, so only the first one that makes the directory runs
+        # programs. After a boot there is none.
+        command = f"setsid sh -c 'mkdir {RUNS} || exit; {loop}; touch {RUNS}/over' > /dev/null 2>&1 &"
         retry_until(f"programs in {self.guest.name}", lambda: self.guest.run(command, 10.0).status == 0)
         self.begin_window(WARM_UP_S)
 
@@ -181,11 +183,6 @@ class Storm:
         if taken:
             self._moments.append(self._tracker.moment(taken))
 
-    def _not_right(self, first: int) -> list[str]:
-        """Why not everything is right in the moments since number *first*."""
-        computing = [name for name, one in self._guests.items() if one.program is not None]
-        return not_right(self._moments[first:], self._law, computing)
-
     def burst(self, number: int, failures: list[Failure]) -> Burst:
         """Runs a burst and waits for the quiet after it."""
         ended_s: list[float] = []
@@ -211,9 +208,17 @@ class Storm:
             thread.join()
         end_s = max(ended_s, default=time.monotonic())
         first = bisect.bisect_left(self._moments, end_s, key=lambda one: one.at_s)
+        computing = [name for name, one in self._guests.items() if one.program is not None]
+        quiet: list[Moment] = []
+
+        def right() -> bool:
+            quiet[:] = self._moments[first:]
+            return not not_right(quiet, self._law, computing)
+
         with contextlib.suppress(TimeoutError):  # the judge reports what is wrong
-            until(lambda: self.errors or not self._not_right(first), hang_s=RECOVERY_TIMEOUT_S)
-        return Burst(number, begin_s, end_s, time.monotonic())
+            until(lambda: self.errors or right(), hang_s=RECOVERY_TIMEOUT_S)
+        # The judge sees the same moments. Meanwhile there may be others, with the next changes.
+        return Burst(number, begin_s, end_s, quiet[-1].at_s if quiet else time.monotonic())
 
     def _happen(self, failure: Failure) -> Callable[[], None]:
         """Runs one failure from its start to its end. Returns a function to call before the next burst."""

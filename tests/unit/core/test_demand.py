@@ -11,6 +11,7 @@ from vscaf.core.model.demand import (
     HostUsage,
     after_window,
     demand_now,
+    host_usage,
     sleeps_on,
     unserved_s,
 )
@@ -213,3 +214,17 @@ def test_a_vcpu_is_served_in_full_if_it_never_waits_and_could_use_a_cpu_if_it_ne
     assert unserved_s(used * window_s, window_s, window_s) == pytest.approx((1 - used) * window_s)
     assert missing <= unserved_s(used * window_s, max(waited, more) * window_s, window_s) + 1e-9
     assert unserved_s(0, waited * window_s, window_s) == 0
+
+
+@given(
+    st.dictionaries(st.integers(0, 7), st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1),
+    st.floats(0.1, 10),
+    st.floats(0, 1),
+)
+def test_waiting_shows_no_work_in_a_guest_that_uses_as_little_as_an_idle_one_and_sleeps(vcpus, window_s, part):
+    """vcpus: a share of what may be used, and a share of the longest wait that leaves it more time to sleep."""
+    most_s = 0.99 * LIMITS.idle_use * part * window_s / len(vcpus)
+    used_s = {vcpu: most_s * used for vcpu, (used, _) in vcpus.items()}
+    waited_s = {vcpu: 0.99 * (window_s - 2 * used_s[vcpu]) * waited for vcpu, (_, waited) in vcpus.items()}
+    usage = host_usage(used_s, waited_s, window_s, LIMITS)
+    assert usage.busy_cpus == pytest.approx(sum(used_s.values()) / window_s)

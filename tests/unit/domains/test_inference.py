@@ -146,13 +146,23 @@ def waits(watched: Watched, cpus: float) -> None:
 
 
 @pytest.mark.parametrize("cpus", [0, 2])
-def test_an_idle_guest_whose_vcpus_wait_for_busy_pcpus_rests(cpus: int) -> None:
+@pytest.mark.parametrize(("waiting", "busy"), [(0.3, 0.03), (0.95, 0.06)])
+def test_an_idle_guest_whose_vcpus_wait_for_busy_pcpus_rests(cpus: int, waiting: float, busy: float) -> None:
     watched = Watched()
     watched.claim(cpus)
     for _ in range(40):
-        waits(watched, 0.3)
-        watched.look(demand=0, busy=0.03)
+        waits(watched, waiting)
+        watched.look(demand=0, busy=busy)
         assert watched.domain.inferred.demand == 0
+
+
+def test_a_guest_that_gets_no_more_than_an_idle_one_uses_and_never_sleeps_shows_its_whole_demand() -> None:
+    watched = Watched()
+    watched.look(demand=0, busy=0.0, periods=4)
+    for _ in range(4):
+        waits(watched, 0.98)
+        watched.look(demand=0, busy=0.02 * CPUS)
+    assert watched.domain.inferred.demand == CPUS
 
 
 def test_a_guest_that_computes_on_a_small_part_of_busy_pcpus_shows_its_whole_demand() -> None:

@@ -145,6 +145,13 @@ def test_what_was_under_way_may_arrive():
     assert verdict(samples(overlapping(2.2, 7.0)), outages=OUTAGE).violations == []
 
 
+def test_what_a_stopped_libvirtd_had_got_may_arrive_when_it_goes_on():
+    both = OUTAGE | {"libvirtd": [(1.5, 4.0)]}
+    assert verdict(samples(overlapping(4.3, 7.0)), outages=both).violations == []
+    assert verdict(samples(overlapping(3.7, 7.0)), outages=both).violations != [], "before it went on"
+    assert verdict(samples(overlapping(5.5, 7.0)), outages=both).violations != [], "long after it went on"
+
+
 def test_a_guest_that_starts_meanwhile_may_be_anywhere():
     born = samples(overlapping(4.0, 7.0), thread=lambda name, at_s: 33 if name == "a" and at_s >= 4.0 else ord(name))
     assert verdict(born, outages=OUTAGE).violations == []

@@ -6,6 +6,7 @@ window makes no difference.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 
@@ -96,6 +97,27 @@ class DemandMemory:
 
 
 DEFAULTS = DemandThresholds()
+
+
+def host_usage(
+    used_s: Mapping[int, float],
+    waited_s: Mapping[int, float],
+    window_s: float,
+    thresholds: DemandThresholds = DEFAULTS,
+) -> HostUsage:
+    """The use of a domain in a window, from what each vCPU used and how long it waited for a pCPU.
+
+    While the guest uses no more than an idle one, waiting counts only for a vCPU that slept for less time than it ran.
+    Timers wake an idle vCPU, and each time it waits first. On a very busy host little time is left in which it sleeps.
+    """
+    total_s = sum(used_s.values())
+    as_idle = total_s <= thresholds.idle_use * window_s
+    missing_s = 0.0
+    for vcpu, one_s in used_s.items():
+        waiting_s = waited_s.get(vcpu, 0.0)
+        if not as_idle or window_s - one_s - waiting_s < one_s:
+            missing_s += unserved_s(one_s, waiting_s, window_s)
+    return HostUsage(total_s, window_s, missing_s)
 
 
 def demand_now(agent: int | None, vcpus: int, memory: DemandMemory, thresholds: DemandThresholds = DEFAULTS) -> int:
