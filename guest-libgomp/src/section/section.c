@@ -187,10 +187,14 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
                      || atomic_compare_exchange_strong_explicit(&section_owner, &expected, &section_thread,
                                                                 memory_order_relaxed, memory_order_relaxed);
     section->start = clock_ticks();
-    if (!section->owned && !atomic_load_explicit(&section_multiple_masters, memory_order_relaxed)) {
+    /* Acquire: pairs with the release below. */
+    if (!section->owned && !atomic_load_explicit(&section_multiple_masters, memory_order_acquire)) {
         masters_begin(section->start);
-        atomic_store_explicit(&section_multiple_masters, true, memory_order_relaxed);
         program_note(VSCAF_PROGRAM_MASTERS);
+        /* Release: who sees several masters also sees the bit, so that it never replaces what sections of others left
+         * in their threads (record_data_threads). Before the generation grows: see prepare_fast_path. */
+        atomic_store_explicit(&section_multiple_masters, true, memory_order_release);
+        program_changed();
     }
     if (join_maintain_if_due(section->start))
         section->start = clock_ticks();
@@ -204,7 +208,8 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
         section_add(&page->started, 1, false);
     order_start(attachment);
     section->team = team_of_section(runtime, section->site, page, requested);
-    if (atomic_load_explicit(&section_multiple_masters, memory_order_relaxed))
+    /* Acquire: masters_begin has counted the first thread. */
+    if (atomic_load_explicit(&section_multiple_masters, memory_order_acquire))
         masters_acquire(section);
     uint32_t control = atomic_load_explicit(&page->control, memory_order_relaxed);
     if (__builtin_expect(control & VSCAF_CONTROL_CALL, 0))
@@ -213,7 +218,8 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
 }
 
 /* The number of the fast path for the section's next instances; 0: they may take none. `control`: the page's, after the
- * user's settings. If team_repeated is not the answer for the page's present values, that path is never taken. */
+ * user's settings. If team_repeated is not the answer for the page's present values, that path is never taken. If a
+ * second master has come since this section began, either it is seen here, or the generation has grown meanwhile. */
 static uint32_t prepare_fast_path(const struct section *section, uint32_t control)
 {
     const struct team_repeated *repeated = &team_repeated;
@@ -222,7 +228,7 @@ static uint32_t prepare_fast_path(const struct section *section, uint32_t contro
     bool learning = (control & VSCAF_CONTROL_LEARN) != 0;
     /* Relaxed: a fast path with values that have just changed is not taken. */
     uint32_t control_word = atomic_load_explicit(&page->control, memory_order_relaxed);
-    if (repeated->runtime != section->runtime
+    if (atomic_load_explicit(&section_multiple_masters, memory_order_relaxed) || repeated->runtime != section->runtime
         || atomic_load_explicit(&section->site->rules, memory_order_relaxed) != SITE_INSPECTED
         || atomic_load_explicit(&attachment->fence, memory_order_relaxed)
         || !atomic_load_explicit(&attachment->joined, memory_order_relaxed) || (control_word & VSCAF_CONTROL_CALL)

@@ -12,9 +12,8 @@ static _Atomic uint64_t thread_counts;
 #define COUNTS_SPAN 32
 #define COUNTS_COUNTED 16
 #define COUNTS_MAX 0xffffu
-#define COUNTING 1u /* not a span: masters_begin is about to count the first thread */
 
-static _Atomic uint32_t owner_span; /* span in which masters_begin counted the first thread; 0: none yet */
+static _Atomic uint32_t owner_span; /* span in which masters_begin counts the first thread; 0: none yet */
 static _Atomic uint32_t threads_in_use; /* of the sections in flight */
 static _Atomic uint32_t sections_in_flight;
 static _Thread_local uint32_t thread_span __attribute__((tls_model("initial-exec")));
@@ -38,6 +37,11 @@ static uint32_t before(uint64_t word)
  * span. If it is later, its clock was set back, which can happen in a restored guest. */
 #define SPANS_LATE_MAX 1024u
 
+static uint32_t span_at(uint64_t now)
+{
+    return (uint32_t)(now >> SPAN_SHIFT) | 1u << 31;
+}
+
 /* The word as it should be in span `span`. */
 static uint64_t advanced(uint64_t word, uint32_t span)
 {
@@ -51,7 +55,7 @@ static uint64_t advanced(uint64_t word, uint32_t span)
  * 0: in none. Relaxed throughout: a count that is off by one for an instant makes one team's size wrong by one. */
 static uint64_t count(uint64_t now, uint32_t last, uint32_t or_last)
 {
-    uint32_t span = (uint32_t)(now >> SPAN_SHIFT) | 1u << 31;
+    uint32_t span = span_at(now);
     uint64_t seen = atomic_load_explicit(&thread_counts, memory_order_relaxed), next;
     do {
         next = advanced(seen, span);
@@ -65,11 +69,18 @@ static uint64_t count(uint64_t now, uint32_t last, uint32_t or_last)
 
 void masters_begin(uint64_t now)
 {
-    uint32_t none = 0;
-    if (atomic_compare_exchange_strong_explicit(&owner_span, &none, COUNTING, memory_order_relaxed,
-                                                memory_order_relaxed))
-        atomic_store_explicit(&owner_span, span_of(count(now, 0, 0)), memory_order_relaxed);
-    thread_span = span_of(count(now, thread_span, 0));
+    uint32_t span = span_at(now), first = 0;
+    uint64_t none = 0;
+    /* Several threads may come here at once. All of them take the same span for the first thread, and whoever counts
+     * first adds the first thread in the same step. So nobody ever counts without it. */
+    if (!atomic_compare_exchange_strong_explicit(&owner_span, &first, span, memory_order_relaxed, memory_order_relaxed))
+        span = first;
+    if (atomic_compare_exchange_strong_explicit(&thread_counts, &none,
+                                                (uint64_t)span << COUNTS_SPAN | UINT64_C(2) << COUNTS_COUNTED,
+                                                memory_order_relaxed, memory_order_relaxed))
+        thread_span = span;
+    else
+        thread_span = span_of(count(now, thread_span, 0));
 }
 
 static uint32_t sharers_of(uint64_t word)

@@ -6,8 +6,9 @@
 
 struct section;
 
-/* Call it in the second thread, before others know that there are several. It counts this thread and the first one,
- * which was alone until now. So the first thread leaves the second one its share from its next section on. */
+/* Call it in the second thread, before others know that there are several. Several threads may be the second one at
+ * once. It counts this thread and the first one, which was alone until now. So the first thread leaves the second one
+ * its share from its next section on. */
 void masters_begin(uint64_t now);
 
 /* Reduces section->team, which was computed for a single thread, to this thread's share. The share is the allowance

@@ -19,6 +19,7 @@
 #include "../support/process.h"
 
 #define TOLD 4
+#define SCRIBBLES_MAX 20000 /* one in ten gives a size; this catches hangs */
 #define ITERATIONS 2000
 #define SUM (ITERATIONS * (ITERATIONS - 1L) / 2)
 
@@ -163,7 +164,7 @@ int main(int argc, char **argv)
         program(several);
         exit(0);
     }
-    int step = 0, seen = 0, status, joins = 1;
+    int step = 0, seen = 0, status, joins = 1, scribbled = 0;
     unsigned rounds = 0;
     pid_t ended;
     struct timespec pause = {.tv_nsec = 3000000};
@@ -171,6 +172,10 @@ int main(int argc, char **argv)
         nanosleep(&pause, NULL);
         /* The next step follows when the program has connected to this agent and has computed on. */
         bool done = agent.state->connections > seen && progress->rounds > rounds + 20;
+        /* The last step lasts until enough was written for a team of each size. */
+        if (done && step == ANSWERS && !several && scribbled < SCRIBBLES_MAX)
+            for (int size = 1; size <= TOLD; size++)
+                done = done && progress->teams[size] > 0;
         if (done && step > 0 && (answers[step - 1] == AGENT_JOINS || answers[step - 1] == AGENT_LATE))
             done = agent.state->joins > joins;
         if (done && step < ANSWERS) {
@@ -186,7 +191,7 @@ int main(int argc, char **argv)
             progress->over = true;
         }
         if (progress->rounds > 0) /* the program has been told its number */
-            scribble();
+            scribble(), scribbled++;
     }
     CHECK(ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", (unsigned)status);
     /* There are more joins if garbage came before the program had looked at a page. */

@@ -111,7 +111,7 @@ int main(void)
     if (child == 0) {
         WAIT_UNTIL(agent.state->joins == 2, alone());
         want_call(1, 9);
-        WAIT_UNTIL(agent.state->calls[1] == 1, alone());
+        WAIT_UNTIL(agent.state->call_number[1] == 9, alone());
         _exit(0);
     }
     wait_for(child);

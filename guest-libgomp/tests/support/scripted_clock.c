@@ -10,6 +10,7 @@
 static _Atomic uint64_t now_ns = UINT64_C(1000000000000);
 _Atomic uint64_t scripted_cpu_ns;
 void (*_Atomic scripted_hook)(void);
+void (*_Atomic scripted_hook_after)(void);
 
 void scripted_advance(uint64_t ns)
 {
@@ -42,6 +43,9 @@ int clock_gettime(clockid_t clock, struct timespec *time)
         if (hook)
             hook();
         ns = now_ns;
+        hook = scripted_hook_after;
+        if (hook)
+            hook();
     }
     *time = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     return 0;

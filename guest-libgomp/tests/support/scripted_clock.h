@@ -15,8 +15,9 @@ uint64_t scripted_now_ns(void);
 /* The CPU time of the process. 0: the real one. */
 extern _Atomic uint64_t scripted_cpu_ns;
 
-/* Called before each reading of the monotonic clock, by the thread that reads. NULL: no call. */
+/* Called before each reading of the monotonic clock, and after it, by the thread that reads. NULL: no call. */
 extern void (*_Atomic scripted_hook)(void);
+extern void (*_Atomic scripted_hook_after)(void);
 
 /* A hook that makes sections so long that each of them reads the clock. */
 void scripted_long_sections(void);

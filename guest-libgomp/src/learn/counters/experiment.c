@@ -378,14 +378,15 @@ static void end_experiment(struct vscaf_page *page, uint64_t now_ns)
     uint64_t cpu_ns = sandbox_cpu_ns();
     enum sandbox_state state = sandbox_end(&detail);
     current->experiments++;
-    if (state == SANDBOX_NEW || state == SANDBOX_REFUSED) {
+    if (state == SANDBOX_REFUSED) {
         record_refusal(page, now_ns);
     } else if (counted && representative(state, detail, cpu_ns, now_ns - begin_ns) && counts.cycles >= CYCLES_MIN
                && ipc_serial(model_of(current), (double)counts.instructions, (double)counts.cycles)) {
         refused_pause_ns = REFUSED_PAUSE_NS;
         atomic_fetch_add_explicit(&page->experiments_ended, 1, memory_order_relaxed);
     } else {
-        /* A forbidden call or a fault would happen again. A lack of CPU time is chance. */
+        /* A forbidden call or a fault would happen again. A lack of CPU time is chance, also if the child has not even
+         * begun (SANDBOX_NEW). */
         current->abandoned += state == SANDBOX_CALL || state == SANDBOX_FAULT;
         atomic_fetch_add_explicit(&page->experiments_abandoned, 1, memory_order_relaxed);
     }

@@ -37,7 +37,9 @@ bool sandbox_inside;
 #if defined(SANDBOX_PROCESSOR) && !defined(SANITIZED)
 
 #define RESULT_BYTES 4096u
-#define START_WAIT_MS 200 /* the parent may be stopped, or end, before it lets the child run */
+/* The parent may get no CPU, or be stopped, before it lets the child run. If it ends, the child is killed. But it may
+ * also become another program, and then the child must not stay. */
+#define START_WAIT_S 60
 #define REAP_NAP_FIRST_NS 20000
 #define REAP_MAX_NS 100000000
 #define STACK_BYTES 32768u
@@ -206,7 +208,7 @@ static bool install_filter(void)
  * the child is dumpable. That is why this comes before `install_filter`. */
 static void wait_for_start(void)
 {
-    struct timespec wait = {.tv_nsec = START_WAIT_MS * 1000000L};
+    struct timespec wait = {.tv_sec = START_WAIT_S};
     while (!atomic_load_explicit(&result->started, memory_order_acquire))
         if (syscall(SYS_futex, &result->started, FUTEX_WAIT, 0, &wait, NULL, 0) != 0 && errno == ETIMEDOUT)
             end(SANDBOX_REFUSED, 1);

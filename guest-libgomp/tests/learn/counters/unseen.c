@@ -29,7 +29,7 @@ struct vscaf_page *page;
 pid_t program, master;
 unsigned instances;
 static volatile sig_atomic_t child_signals;
-bool real_limits, cpu_limits, without_limits;
+bool real_limits, cpu_limits, without_limits, late_children;
 static uint64_t limits_ns[3]; /* limits that this process set, by timer */
 
 /* The shim uses this instead of libc's. A child's limit in real time is long, because the child may get no CPU. So is
@@ -38,6 +38,8 @@ static uint64_t limits_ns[3]; /* limits that this process set, by timer */
 int setitimer(__itimer_which_t which, const struct itimerval *value, struct itimerval *old)
 {
     struct itimerval patient = *value;
+    while (late_children && !real())
+        pause();
     limits_ns[which] = (uint64_t)value->it_value.tv_sec * 1000000000u + (uint64_t)value->it_value.tv_usec * 1000u;
     if (which == ITIMER_REAL)
         patient.it_value.tv_sec = real_limits ? patient.it_value.tv_sec : 100;
@@ -172,6 +174,29 @@ void settle(void)
         busy(1.);
 }
 
+/* Whether the child has taken the last step of its sandbox, which is the seccomp filter. */
+static bool is_sandboxed(pid_t pid)
+{
+    char name[64], text[4096];
+    snprintf(name, sizeof name, "/proc/%d/status", pid);
+    FILE *opened = fopen(name, "r");
+    if (!opened)
+        return false;
+    size_t got = fread(text, 1, sizeof text - 1, opened);
+    fclose(opened);
+    text[got] = '\0';
+    return strstr(text, "\nSeccomp:\t2\n") != NULL;
+}
+
+/* The same until that child has begun, for one that does not end by itself. */
+static void let_begin(void)
+{
+    pid_t child;
+    char state;
+    while (real() && !late_children && children(&child, &state) && state != 'Z' && !is_sandboxed(child))
+        busy(1.);
+}
+
 void run_scenario(const struct scenario *scenario)
 {
     master = gettid();
@@ -189,7 +214,9 @@ void run_scenario(const struct scenario *scenario)
                 standin_script.team = (unsigned)omp_get_team_size(1);
                 if (scenario->act)
                     scenario->act();
-                if (!scenario->for_ever)
+                if (scenario->for_ever)
+                    let_begin();
+                else
                     settle();
             }
             busy(2.);
@@ -232,20 +259,6 @@ static void run_program(const char *name)
     CHECK(false, "no act %s", name);
 }
 
-/* Whether the child has taken the last step of its sandbox, which is the seccomp filter. */
-static bool is_sandboxed(pid_t pid)
-{
-    char name[64], text[4096];
-    snprintf(name, sizeof name, "/proc/%d/status", pid);
-    FILE *opened = fopen(name, "r");
-    if (!opened)
-        return false;
-    size_t got = fread(text, 1, sizeof text - 1, opened);
-    fclose(opened);
-    text[got] = '\0';
-    return strstr(text, "\nSeccomp:\t2\n") != NULL;
-}
-
 /* The program is killed while its child spins without any limit. The child must die with it. The kernel sends the child
  * its death signal before the program's end can be waited for. So a later signal, which would end it in another way,
  * finds it dying. This process is the subreaper, so it sees which signal ended the child. */
@@ -263,9 +276,11 @@ static void kill_parent(pid_t child, int output)
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the child ran on: status %#x", (unsigned)status);
 }
 
-static void trace(pid_t child)
+/* The child waits for the end of file at `gate`, so that the program is traced from its start. */
+static void trace(pid_t child, int gate)
 {
     CHECK(ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0);
+    close(gate);
     for (int status; waitpid(child, &status, 0) == child;) {
         if (WIFSTOPPED(status)) {
             CHECK(ptrace(PTRACE_CONT, child, NULL, status >> 16 ? 0 : WSTOPSIG(status)) == 0);
@@ -294,8 +309,8 @@ int main(int count, char **arguments)
     snprintf(name, sizeof name, "/proc/%d/fd/%d", getpid(), agent.memfds[0]);
     setenv("UNSEEN_PAGE", name, 1);
     setenv("OMP_NUM_THREADS", "2", 1);
-    int output[2];
-    CHECK(pipe(output) == 0);
+    int output[2], gate[2];
+    CHECK(pipe(output) == 0 && pipe2(gate, O_CLOEXEC) == 0);
     pid_t self = getpid(), child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -305,6 +320,10 @@ int main(int count, char **arguments)
             dup2(output[1], STDOUT_FILENO);
         close(output[0]);
         close(output[1]);
+        close(gate[1]);
+        char byte;
+        if (!strcmp(arguments[1], "traced") && read(gate[0], &byte, 1) != 0)
+            _exit(1);
         execl("/proc/self/exe", arguments[0], arguments[1], "program", NULL);
         _exit(126);
     }
@@ -315,7 +334,7 @@ int main(int count, char **arguments)
         return 0;
     }
     if (!strcmp(arguments[1], "traced"))
-        trace(child);
+        trace(child, gate[1]);
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status), "signal %d", WTERMSIG(status));
     return WEXITSTATUS(status);

@@ -43,6 +43,7 @@ extern unsigned instances; /* instances of sections so far */
 extern bool real_limits;    /* children have the real-time limit that the shim sets */
 extern bool cpu_limits;     /* and the limit of CPU time */
 extern bool without_limits; /* children have no limit of time at all */
+extern bool late_children;  /* children never get through the preparations for a section */
 
 /* In a sandboxed child: whether it asked for a real-time limit of half a second to one second. */
 bool wall_limited(void);

@@ -29,13 +29,7 @@ static void spin_long_act(void)
     if (!real())
         for (;;)
             ;
-    if (!page->experiments_refused && standin_script.attached) {
-        pid_t child;
-        char state;
-        do
-            busy(5.);
-        while (children(&child, &state) && state != 'Z');
-    }
+    settle();
 }
 
 static void spins_long(void)
@@ -73,6 +67,22 @@ static void sleeps_on(void)
 {
     without_limits = true;
     run_scenario(&(struct scenario){.act = sleep_on_act, .outcome = EITHER, .for_ever = true});
+}
+
+/* No child gets through its preparations before its section ends. That is chance, so the next one comes soon. */
+static void starts_late(void)
+{
+    late_children = true;
+    run_scenario(&(struct scenario){.outcome = ABANDONED, .for_ever = true});
+    CHECK(page->experiments_refused == 0, "%u refused", page->experiments_refused);
+}
+
+/* The program gets no CPU before it lets the child run. The child waits. */
+static void lets_start_late(void)
+{
+    standin_script.attach_ms = 400;
+    run_scenario(&(struct scenario){.outcome = ENDS});
+    CHECK(page->experiments_refused == 0, "%u refused", page->experiments_refused);
 }
 
 /* Prints its child's PID and never ends. The test kills it. */
@@ -278,6 +288,8 @@ const struct act unseen_estimates[] = {
     {"spin-long", spins_long},
     {"sleep-long", sleeps_for_ever},
     {"sleep-on", sleeps_on},
+    {"starts-late", starts_late},
+    {"let-late", lets_start_late},
     {"orphan", orphans},
     {"forms", takes_forms},
     {"short-data", leaves_data_alone},

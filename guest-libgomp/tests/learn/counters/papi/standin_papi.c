@@ -4,6 +4,7 @@
 #include "standin_papi.h"
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -108,6 +109,9 @@ int PAPI_attach(int index, unsigned long thread)
         return FAILED;
     set->thread = thread;
     script()->attached++;
+    struct timespec late = {.tv_nsec = script()->attach_ms * 1000000l};
+    if (late.tv_nsec)
+        ppoll(NULL, 0, &late, NULL); /* the program has a nanosleep of its own */
     return 0;
 }
 

@@ -12,6 +12,7 @@ struct standin_script {
     _Atomic int sets;                   /* event sets that exist */
     _Atomic unsigned made;              /* event sets that were ever made */
     _Atomic unsigned attached;          /* event sets that were ever attached to another thread */
+    _Atomic int attach_ms;              /* how long it takes to attach one */
     double serial;                      /* instructions per cycle of attached sets */
     double by_team[STANDIN_TEAMS];      /* the same of other sets, by the size of the team; [0]: before the first */
 };
