@@ -137,7 +137,7 @@ struct vscaf_page {
     _Atomic uint32_t metric;         /* enum vscaf_metric */
     _Atomic uint32_t experiments_refused;   /* serial experiments that were not safe or not worth their cost */
     _Atomic uint32_t experiments_ended;     /* serial experiments that gave a result */
-    _Atomic uint32_t experiments_abandoned; /* serial experiments that the sandbox or the time limit ended */
+    _Atomic uint32_t experiments_abandoned; /* serial experiments that sandbox or time ended, or that began late */
     _Atomic uint64_t learn_cost_ns; /* thread time that learning has cost the program; an upper bound */
     _Atomic uint64_t learn_base_ns; /* CPU time of the process when learn_cost_ns was last compared with it */
     _Atomic uint64_t ipc_millionths; /* by the metric ipc: instructions per cycle of a thread; 0: not measured */

@@ -301,7 +301,7 @@ static void expect_stolen(void)
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
-    scripted_hook_after = count_reading; /* not before: another thread advances the clock when it sees the count */
+    scripted_hook_after = count_reading; /* not before, because another thread then advances the clock */
     bool alone = !strcmp(argv[1], "useful") || !strcmp(argv[1], "set-back");
     if (!strcmp(argv[1], "cancelled")) {
         agent_run(&agent, 1, 2);

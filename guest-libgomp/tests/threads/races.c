@@ -321,9 +321,9 @@ int main(int argc, char **argv)
         if (!agent.pid && (kills > 1 || steps >= 400))
             agent_start(&agent, AGENT_JOINS);
         /* This catches hangs only: the program may get little CPU time, and this process needs hardly any. */
-        CHECK(steps < STEPS_MAX, "after 5 minutes there were %u sections, %u loads, %u forks, %u threads ended, %d joins, "
-              "%lu watched, %lu pages with learning, %d calls", progress->sections, progress->loads, progress->forks,
-              progress->threads_ended, agent.state->joins, (unsigned long)over_pages(watched),
+        CHECK(steps < STEPS_MAX, "after 5 minutes there were %u sections, %u loads, %u forks, %u threads ended, "
+              "%d joins, %lu watched, %lu pages with learning, %d calls", progress->sections, progress->loads,
+              progress->forks, progress->threads_ended, agent.state->joins, (unsigned long)over_pages(watched),
               (unsigned long)over_pages(learned), calls());
         bool enough = progress->sections > 1000 && kills >= 4 && agent.state->joins >= 3 && calls() > 20;
         if (show == ALONE)
