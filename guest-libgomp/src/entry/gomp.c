@@ -170,7 +170,7 @@ static int report_max_threads(const void *caller)
 {
     struct call_site_spare spare;
     const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
-    join_maintain_if_due(clock_ticks());
+    join_before_number();
     return team_reported_threads(runtime, TEAM_MAX_THREADS, runtime->get_max_threads());
 }
 
@@ -178,7 +178,7 @@ static int report_num_procs(const void *caller)
 {
     struct call_site_spare spare;
     const struct runtime *runtime = call_site_runtime(call_site_of(caller, &spare));
-    join_maintain_if_due(clock_ticks());
+    join_before_number();
     return team_reported_threads(runtime, TEAM_PROCESSORS, runtime->get_num_procs());
 }
 

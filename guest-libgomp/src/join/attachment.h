@@ -28,4 +28,12 @@ extern struct attachment attachments[ATTACHMENTS];
 /* The page for new sections. Never NULL. */
 extern _Atomic(struct attachment *) attachment_current;
 
+/* True if the process has an agent's page. It keeps it when the agent is gone. */
+static inline bool attachment_joined(void)
+{
+    /* Acquire: pairs with the release in a join. */
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
+    return atomic_load_explicit(&current->joined, memory_order_relaxed);
+}
+
 #endif

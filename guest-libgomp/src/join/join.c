@@ -18,7 +18,9 @@
 #include "join/program.h"
 #include "measure/clock.h"
 
-#define ANSWER_WAIT_MS 200
+#define ANSWER_WAIT_MS 5000 /* in all, while the process has no page: what it is told meanwhile holds for good */
+#define SHORT_WAIT_MS 200   /* for any other answer */
+#define PAUSE_NS 200000     /* between two looks for another thread's join */
 #define CHECK_PERIOD_NS 1000000000u
 #define DESCRIPTOR_FLOOR 100 /* use descriptors above this, because programs and shells use the low ones by number */
 #define DESCRIPTORS_MAX 8    /* at most this many are taken from one packet */
@@ -27,8 +29,9 @@ _Atomic uint64_t join_due, join_ahead_max;
 /* Epoch and number of the last call. */
 static _Atomic uint64_t last_call;
 
-/* The thread that holds `busy` owns everything below. */
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+/* The process whose thread owns everything below; 0: no thread does. In a child made by fork it may be another process:
+ * then that thread does not exist here. */
+static _Atomic pid_t holder;
 static uint32_t last_epoch = ATTACHMENT_FIRST_EPOCH;
 static int socket_fd = -1;
 static pid_t socket_process; /* the process that opened it: a child may have been made without the fork handler */
@@ -36,7 +39,23 @@ static dev_t socket_device;
 static ino_t socket_inode;
 static bool answer_outstanding;
 static bool answer_awaited; /* a call has waited for it */
+static int patience_ms = ANSWER_WAIT_MS; /* what is left of ANSWER_WAIT_MS */
 static bool barrier_unavailable; /* the agent's barrier does not reach this process */
+
+/* False: another thread is the holder. */
+static bool hold(void)
+{
+    pid_t nobody = 0;
+    /* Acquire and release: each holder sees the state that the last one left. The first look spares a system call. */
+    return !atomic_load_explicit(&holder, memory_order_relaxed)
+           && atomic_compare_exchange_strong_explicit(&holder, &nobody, getpid(), memory_order_acquire,
+                                                      memory_order_relaxed);
+}
+
+static void release(void)
+{
+    atomic_store_explicit(&holder, 0, memory_order_release);
+}
 
 static bool socket_is_own(void)
 {
@@ -70,8 +89,9 @@ void join_after_fork(void)
         atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].epoch, ++last_epoch, memory_order_relaxed);
     }
+    patience_ms = ANSWER_WAIT_MS;
     atomic_store_explicit(&join_due, 0, memory_order_relaxed);
-    atomic_flag_clear_explicit(&busy, memory_order_relaxed);
+    release();
 }
 
 /* True if the memfd is as agreed: of the right size and version, and sealed against shrinking, because a page that
@@ -112,24 +132,37 @@ static bool attach(int memfd)
     return true;
 }
 
-/* Takes the answer. The first time it waits until there is one, but for 0.2 s at most. False: the join has failed. */
-static bool take_answer(void)
+/* Like poll(2), but a signal does not end the wait. */
+static int wait_for_answer(int wait_ms)
 {
-    int wait_ms = answer_awaited ? 0 : ANSWER_WAIT_MS;
-    answer_awaited = true;
     uint64_t deadline_ns = monotonic_ns() + (uint64_t)wait_ms * 1000000u;
     struct pollfd polled = {.fd = socket_fd, .events = POLLIN};
     for (;;) {
         int ready = poll(&polled, 1, wait_ms);
-        if (ready > 0)
-            break;
-        if (ready < 0 && errno != EINTR)
-            return false;
+        if (ready > 0 || (ready < 0 && errno != EINTR))
+            return ready;
         uint64_t now_ns = monotonic_ns();
         if (now_ns >= deadline_ns)
-            return true; /* still outstanding: the next look tries again, without waiting */
+            return 0;
         wait_ms = (int)((deadline_ns - now_ns + 999999u) / 1000000u);
     }
+}
+
+/* Takes the answer. The first time it waits for it. The agent has the connection, so it is only busy or stopped: if the
+ * process has no page yet, the wait is long. False: the join has failed. */
+static bool take_answer(void)
+{
+    bool patient = !answer_awaited && !attachment_joined() && patience_ms > SHORT_WAIT_MS;
+    int wait_ms = answer_awaited ? 0 : patient ? patience_ms : SHORT_WAIT_MS;
+    answer_awaited = true;
+    uint64_t begin_ns = monotonic_ns();
+    int ready = wait_for_answer(wait_ms);
+    if (patient) {
+        uint64_t waited_ms = (monotonic_ns() - begin_ns) / 1000000u;
+        patience_ms -= waited_ms < ANSWER_WAIT_MS ? (int)waited_ms : ANSWER_WAIT_MS;
+    }
+    if (ready <= 0)
+        return ready == 0; /* still outstanding: the next look tries again, without waiting */
 
     struct vscaf_welcome welcome = {0};
     union {
@@ -249,13 +282,13 @@ static void check_connection(void)
 void join_request(void)
 {
     /* Another library's constructor may have run a section already, or started a thread that runs one now. */
-    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+    if (!hold())
         return;
     int saved_errno = errno;
     if (socket_fd < 0 && join_fork_is_handled())
         request_join();
     errno = saved_errno;
-    atomic_flag_clear_explicit(&busy, memory_order_release);
+    release();
 }
 
 static void call(uint32_t number)
@@ -271,20 +304,20 @@ static void call(uint32_t number)
 void join_call(struct attachment *attachment, uint32_t number)
 {
     uint64_t this_call = (uint64_t)atomic_load_explicit(&attachment->epoch, memory_order_relaxed) << 32 | number;
-    /* Relaxed: it is only compared, and only the holder of `busy` writes it. */
+    /* Relaxed: it is only compared, and only the holder writes it. */
     if (atomic_load_explicit(&last_call, memory_order_relaxed) == this_call)
         return;
     int saved_errno = errno;
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* see join_maintain */
-    /* If another thread holds it, that one is quick, and the next section tries again. */
-    if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+    /* If another thread is the holder, that one is quick, and the next section tries again. */
+    if (hold()) {
         if (attachment == atomic_load_explicit(&attachment_current, memory_order_relaxed)
             && atomic_load_explicit(&last_call, memory_order_relaxed) != this_call) {
             atomic_store_explicit(&last_call, this_call, memory_order_relaxed);
             call(number);
         }
-        atomic_flag_clear_explicit(&busy, memory_order_release);
+        release();
     }
     pthread_setcancelstate(cancel_state, NULL);
     errno = saved_errno;
@@ -292,13 +325,12 @@ void join_call(struct attachment *attachment, uint32_t number)
 
 void join_maintain(uint64_t now)
 {
-    /* Acquire and release: each holder sees the state that the last one left. */
-    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+    if (!hold())
         return;
     if (join_is_due(now)) {
         int saved_errno = errno;
         int cancel_state;
-        /* If the thread were cancelled here, `busy` would stay set and no thread would look again. */
+        /* If the thread were cancelled here, it would stay the holder and no thread would look again. */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
         clock_refine();
         check_connection();
@@ -306,8 +338,38 @@ void join_maintain(uint64_t now)
         uint64_t period = clock_ticks_of(CHECK_PERIOD_NS);
         /* Two periods: another thread may have read the clock before this one. */
         atomic_store_explicit(&join_ahead_max, 2 * period, memory_order_relaxed);
-        atomic_store_explicit(&join_due, clock_ticks() + period, memory_order_relaxed);
+        /* Release: see join_before_number. */
+        atomic_store_explicit(&join_due, clock_ticks() + period, memory_order_release);
         errno = saved_errno;
     }
-    atomic_flag_clear_explicit(&busy, memory_order_release);
+    release();
+}
+
+/* Sleeps, so that a thread of any priority lets the holder go on. */
+static __attribute__((noinline)) void wait_for_holder(void)
+{
+    int saved_errno = errno;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the program's call is no cancellation point */
+    struct timespec pause = {.tv_nsec = PAUSE_NS};
+    pid_t own = getpid();
+    /* The holder itself waits no longer than that. A signal handler may have interrupted it in this very thread. */
+    uint64_t deadline_ns = monotonic_ns() + (uint64_t)ANSWER_WAIT_MS * 1000000u;
+    while (join_maintain_if_due(clock_ticks()) && !attachment_joined()) {
+        pid_t seen = atomic_load_explicit(&holder, memory_order_relaxed);
+        if ((seen && seen != own) || monotonic_ns() >= deadline_ns)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    pthread_setcancelstate(cancel_state, NULL);
+    errno = saved_errno;
+}
+
+void join_before_number(void)
+{
+    /* A thread that has looked itself has put the next look off. If another one looks now, it still is due. */
+    if (join_maintain_if_due(clock_ticks()) && join_is_due(clock_ticks()) && !attachment_joined())
+        wait_for_holder();
+    /* Acquire: who sees that another thread's look has put the next one off also sees the page that it found. */
+    atomic_load_explicit(&join_due, memory_order_acquire);
 }

@@ -19,9 +19,13 @@ extern _Atomic uint64_t join_ahead_max;
 void join_request(void);
 
 /* Joins, notices when the agent is gone, and joins again. At most once a second, in one thread. The first call after a
- * request waits at most 0.2 s for the answer; if none came, later calls look for it without waiting. Leaves errno
- * alone. */
+ * request waits for the answer: a process without a page for 5 s in all, then and with a page for 0.2 s. If none came,
+ * later calls look for it without waiting. Leaves errno alone. */
 void join_maintain(uint64_t now);
+
+/* Call it before the program is told a number of threads, which it then keeps: the same, but if another thread looks
+ * for the first page now, waits until it is done, for 5 s at most. Leaves errno alone. */
+void join_before_number(void);
 
 /* Never again, in this process. */
 static inline void join_stop(void)

@@ -283,6 +283,8 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     /* Relaxed: a thread that does not see another's result reads the code itself. */
     if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
         team_inspect(site, address, site != &section->spare.site);
+    if (__builtin_expect(!requested && team_tells_alone(site), 0))
+        join_before_number();
     if (depth) {
         begin_nested(section, requested, runtime->get_level());
         return;

@@ -219,9 +219,7 @@ static bool ever_joined(void)
     static _Atomic bool joined;
     if (atomic_load_explicit(&joined, memory_order_relaxed))
         return true;
-    /* Acquire: pairs with the release in a join. */
-    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
-    if (!atomic_load_explicit(&current->joined, memory_order_relaxed))
+    if (!attachment_joined())
         return false;
     atomic_store_explicit(&joined, true, memory_order_relaxed);
     return true;

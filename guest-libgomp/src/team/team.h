@@ -6,6 +6,8 @@
 
 #include <vscaf/page.h>
 
+#include "join/attachment.h"
+#include "join/program.h"
 #include "runtime/call_site.h"
 
 /* The size of a team. */
@@ -45,6 +47,15 @@ unsigned team_nested(const struct runtime *runtime, const struct call_site *site
  * us. `stays`: the shim keeps this site. Other sites would be read again at each instance; so they are not read, and
  * count as unreadable. */
 void team_inspect(struct call_site *site, const void *outlined, bool stays);
+
+/* True if a section without a clause would tell the program its first number now, and this is not a page's. */
+static inline bool team_tells_alone(const struct call_site *site)
+{
+    /* Relaxed, both: this thread or another one has stored the rules at the section's first run, and an older number
+     * only makes a thread wait in vain. */
+    return __builtin_expect(atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_TELLS, 0)
+           && !atomic_load_explicit(&program_limit, memory_order_relaxed) && !attachment_joined();
+}
 
 /* The largest number of threads that hold data which a section left there; 0: no section left any. Others only read
  * it. */

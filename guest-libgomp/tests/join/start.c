@@ -11,14 +11,25 @@
 #include "../support/check.h"
 #include "../support/process.h"
 #include "../support/regions.h"
+#include "../support/scripted_clock.h"
+
+#define TEAM 3
+
+static enum agent_wait silence(int wait_ms)
+{
+    scripted_advance((uint64_t)wait_ms * 1000000);
+    return AGENT_WAIT_OVER;
+}
 
 static int program(bool silent)
 {
     char byte;
+    if (silent)
+        agent_waits = silence;
     CHECK(agent_waited_ms == 0, "the start does not wait");
     CHECK(read(STDIN_FILENO, &byte, 1) == 0);
     int threads = plain();
-    CHECK(silent ? agent_waited_ms > 0 : threads == 2, "%d threads, waited for %d ms", threads, agent_waited_ms);
+    CHECK(silent ? agent_waited_ms > 0 : threads == TEAM, "%d threads, waited for %d ms", threads, agent_waited_ms);
     return 0;
 }
 
@@ -30,7 +41,7 @@ int main(int argc, char **argv)
         return program(!strcmp(argv[2], "silent"));
     CHECK(argc == 2);
     bool silent = !strcmp(argv[1], "silent");
-    agent_prepare(&agent, 2, 4);
+    agent_prepare(&agent, TEAM, 4);
     agent_start(&agent, silent ? AGENT_SILENT : AGENT_JOINS);
     CHECK(pipe(ends) == 0);
     pid_t child = fork_bound();
@@ -41,7 +52,7 @@ int main(int argc, char **argv)
         execl("/proc/self/exe", argv[0], "program", argv[1], (char *)NULL);
         _exit(1);
     }
-    WAIT_UNTIL(silent ? agent.state->connections == 1 : agent.state->joins == 1, (void)0);
+    WAIT_UNTIL(silent ? agent.state->connections == 1 : agent.state->answered == 1, (void)0);
     close(ends[0]);
     close(ends[1]);
     CHECK(waitpid(child, &status, 0) == child && status == 0, "status %d", status);

@@ -1,5 +1,6 @@
 #include "agent.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,13 +14,14 @@
 
 #include "check.h"
 
-#define PATIENCE 100 /* how many times longer than asked the shim waits here */
+#define PATIENCE_S 60 /* the shim waits here for an agent that answers */
 
 /* Copies, because at exit the test's own struct is gone. It is often a local of main. */
 static struct agent cleaned;
 static pid_t owner;
 
 _Atomic int agent_waited_ms;
+enum agent_wait (*_Atomic agent_waits)(int wait_ms);
 
 /* The shim uses this instead of libc's. It waits long for an agent that answers, because the machine may be busy. */
 int poll(struct pollfd *watched, nfds_t count, int wait_ms)
@@ -27,9 +29,19 @@ int poll(struct pollfd *watched, nfds_t count, int wait_ms)
     CHECK(wait_ms >= 0, "the shim waits without a limit");
     agent_waited_ms += wait_ms;
     bool answers = cleaned.state && cleaned.state->answers;
+    enum agent_wait (*waits)(int) = agent_waits;
+    if (wait_ms && waits) {
+        enum agent_wait end = waits(wait_ms);
+        if (end == AGENT_WAIT_OVER)
+            return 0;
+        errno = EINTR;
+        if (end == AGENT_WAIT_INTERRUPTED)
+            return -1;
+        answers = true;
+    }
     struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000l};
-    if (answers)
-        wait = (struct timespec){.tv_sec = wait_ms * PATIENCE / 1000, .tv_nsec = wait_ms * PATIENCE % 1000 * 1000000l};
+    if (wait_ms && answers)
+        wait = (struct timespec){.tv_sec = PATIENCE_S};
     return ppoll(watched, count, &wait, NULL);
 }
 
@@ -75,7 +87,7 @@ void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
 
 static bool joins(enum agent_answer answer)
 {
-    return answer == AGENT_JOINS || answer == AGENT_LATE;
+    return answer == AGENT_JOINS || answer == AGENT_LATE || answer == AGENT_HELD;
 }
 
 static void answer_to(struct agent *agent, int client, enum agent_answer answer)
@@ -145,6 +157,7 @@ static void answer_to(struct agent *agent, int client, enum agent_answer answer)
     if (joins(answer))
         agent->state->joins++;
     CHECK(sendmsg(client, &message, MSG_NOSIGNAL) == (ssize_t)sizeof welcome);
+    agent->state->answered++;
 }
 
 static void serve(struct agent *agent, int listener, enum agent_answer answer)
@@ -163,6 +176,8 @@ static void serve(struct agent *agent, int listener, enum agent_answer answer)
             struct timespec late = {.tv_nsec = 500000000};
             if (answer == AGENT_LATE || answer == AGENT_LATE_CLOSES)
                 nanosleep(&late, NULL);
+            if (answer == AGENT_HELD)
+                WAIT_UNTIL(agent->state->released, (void)0);
             if (answer == AGENT_CLOSES || answer == AGENT_LATE_CLOSES) {
                 close(client);
                 continue;
@@ -204,7 +219,8 @@ void agent_start(struct agent *agent, enum agent_answer answer)
     CHECK(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 8) == 0);
     pid_t parent = getpid();
     agent->state->listening = false;
-    agent->state->answers = answer != AGENT_SILENT && answer != AGENT_LATE && answer != AGENT_LATE_CLOSES;
+    agent->state->answers = answer != AGENT_SILENT && answer != AGENT_LATE && answer != AGENT_LATE_CLOSES
+                             && answer != AGENT_HELD;
     agent->pid = fork();
     CHECK(agent->pid >= 0);
     if (agent->pid == 0) {

@@ -26,6 +26,7 @@ enum agent_answer {
     AGENT_LATE_CLOSES, /* closes after half a second */
     AGENT_OLDER_PAGE,  /* hands out a page of version 1 */
     AGENT_NEWER_PAGE,  /* hands out a page of the version after this one */
+    AGENT_HELD,        /* joins, but only when the test lets it */
 };
 
 /* Shared between test and agent process. */
@@ -33,7 +34,9 @@ struct agent_state {
     _Atomic bool listening;          /* the process runs */
     _Atomic bool answers;            /* it answers at once, or as soon as the machine runs it */
     _Atomic int connections;
-    _Atomic int joins;               /* pages handed out */
+    _Atomic bool released;           /* AGENT_HELD may answer */
+    _Atomic int joins;               /* pages handed out; grows before the answer is sent */
+    _Atomic int answered;            /* answers sent */
     _Atomic int closed[AGENT_PAGES]; /* the process of this page closed its socket */
     _Atomic int process[AGENT_PAGES];
     _Atomic bool calls_awaited;      /* a process may send more than its join */
@@ -53,6 +56,16 @@ struct agent {
 
 /* How long the shim in this process was ready to wait for answers, in ms, in total. */
 extern _Atomic int agent_waited_ms;
+
+/* How a wait of the shim ends. */
+enum agent_wait {
+    AGENT_WAIT_OVER,        /* without an answer */
+    AGENT_WAIT_INTERRUPTED, /* by a signal */
+    AGENT_WAIT_EVENT,       /* by the agent, as late as the machine makes it */
+};
+
+/* Called in place of a wait. The test moves the clock that the shim reads. NULL: waits are real. */
+extern enum agent_wait (*_Atomic agent_waits)(int wait_ms);
 
 /* Makes pages and a socket path, and names the path in the environment. Nothing listens yet. */
 void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit);

@@ -104,6 +104,18 @@ def test_unplug_fails_at_the_first_change_that_did_not_come_about(looks, why):
     assert verdict.outcome is Outcome.FAILED and why in verdict.reason
 
 
+def test_unplug_says_what_the_daemon_showed_when_it_gave_up():
+    program = {"name": "cg.W", "running": True, "team": 1, "malleable": "full"}
+    domain = {"state": "cooperating", "agent": "connected", "demand": 1, "allocation": 1, "processes": [program]}
+    given_up = Phase(PLUGGED, 4, Look(1, "0", "0"), 3.0, unplug.describe(domain))
+    reason = unplug.judge([given_up], accelerated=True).reason
+    assert reason.endswith(
+        "; the daemon showed state cooperating, agent connected, demand 1, allocation 1, "
+        "programs: cg.W (running, team 1, full)"
+    )
+    assert "programs: none" in unplug.describe({**domain, "processes": []})
+
+
 def test_unplug_is_not_possible_without_kvm_but_a_plug_is_judged():
     verdict = unplug.judge(phases(ALL), accelerated=False)
     assert verdict.outcome is Outcome.NOT_POSSIBLE and "without KVM" in verdict.reason

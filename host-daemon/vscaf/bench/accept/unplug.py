@@ -7,21 +7,26 @@ So its partition, and with it its number of vCPUs, is all CPUs, one core, and al
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import libvirt
 import msgspec
 
-from vscaf.bench.accept.context import BUSY, Context, Part
+from vscaf.bench.accept.context import Context, Part
 from vscaf.bench.accept.host import Host
 from vscaf.bench.accept.part import Outcome, Verdict
 from vscaf.cpulist import format_cpu_list, parse_cpu_list
 from vscaf.lab import Guest
+from vscaf.lab.daemon import DaemonProcess
+from vscaf.lab.errors import LabError
 
 CORES = 2
 UNPLUG_AFTER_S = 1
 POLL_S = 0.2
 PLUGGED, UNPLUGGED, AGAIN = PHASES = ("plugged", "unplugged", "plugged again")
+# Processes that follow each other until they are ended, because each keeps the number of threads that it was told.
+PROGRAMS = "while NPB_REPEAT=10 vscaf-run cg.W; do :; done"
 TCG = "without KVM QEMU never completes an unplug"
 
 
@@ -38,12 +43,14 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """A change of the number of vCPUs. look: the last one; it shows `wanted` unless the wait was given up."""
+    """A change of the number of vCPUs. look: the last one; it shows `wanted` unless the wait was given up. status: what
+    the daemon showed of the guest then; "" if the wait was not given up."""
 
     name: str
     wanted: int
     look: Look
     took_s: float
+    status: str = ""
 
 
 def judge(phases: Sequence[Phase], *, accelerated: bool) -> Verdict:
@@ -55,7 +62,7 @@ def judge(phases: Sequence[Phase], *, accelerated: bool) -> Verdict:
                 Outcome.FAILED,
                 f"the guest should have had {phase.wanted} vCPUs ({phase.name}); after {phase.took_s:.0f} s libvirt "
                 f"counted {phase.look.vcpus}, and in the guest CPUs {phase.look.present} were present and "
-                f"{phase.look.online} online",
+                f"{phase.look.online} online" + (f"; the daemon showed {phase.status}" if phase.status else ""),
                 figures,
             )
     counts = " to ".join(str(phase.wanted) for phase in phases)
@@ -90,28 +97,47 @@ def run(context: Context) -> Verdict:
             {guest.name: {}, other.name: {}},
             "equipartition",
             {"unplug_after_s": UNPLUG_AFTER_S},
-        ),
+        ) as daemon,
     ):
-        context.start(guest, f"exec env {BUSY}")
-        phases = [wait_for(context, guest, PLUGGED, len(pool))]
+        context.start(guest, PROGRAMS)
+        phases = [wait_for(context, daemon, guest, PLUGGED, len(pool))]
         if context.host.accelerated and phases[-1].look.shows(len(pool)):
-            competitor = context.start(other, f"exec env {BUSY}")
-            phases.append(wait_for(context, guest, UNPLUGGED, len(pool) // CORES))
+            competitor = context.start(other, PROGRAMS)
+            phases.append(wait_for(context, daemon, guest, UNPLUGGED, len(pool) // CORES))
             if phases[-1].look.shows(len(pool) // CORES):
                 competitor.kill()
-                phases.append(wait_for(context, guest, AGAIN, len(pool)))
+                phases.append(wait_for(context, daemon, guest, AGAIN, len(pool)))
     return judge(phases, accelerated=context.host.accelerated)
 
 
-def wait_for(context: Context, guest: Guest, name: str, vcpus: int) -> Phase:
+def wait_for(context: Context, daemon: DaemonProcess, guest: Guest, name: str, vcpus: int) -> Phase:
     """Waits until the guest has so many vCPUs, or until the time of the part is over: on a busy host it takes long."""
     context.print_line(f"waiting until the guest has {vcpus} vCPUs")
     begin_s = time.monotonic()
     while True:
         found = look(guest)
-        if found.shows(vcpus) or not context.deadline.left_s():
-            return Phase(name, vcpus, found, round(time.monotonic() - begin_s, 2))
+        took_s = round(time.monotonic() - begin_s, 2)
+        if found.shows(vcpus):
+            return Phase(name, vcpus, found, took_s)
+        if not context.deadline.left_s():
+            try:
+                status = describe(daemon.domain(guest.name))
+            except LabError as error:
+                status = f"nothing: {error}"
+            return Phase(name, vcpus, found, took_s, status)
         time.sleep(POLL_S)
+
+
+def describe(domain: Mapping[str, Any]) -> str:
+    """What a domain's part of the daemon's status says about why it has its number of vCPUs."""
+    programs = ", ".join(
+        f"{one['name']} ({'' if one['running'] else 'not '}running, team {one['team']}, {one['malleable']})"
+        for one in domain["processes"]
+    )
+    return (
+        f"state {domain['state']}, agent {domain['agent']}, demand {domain['demand']}, "
+        f"allocation {domain['allocation']}, programs: {programs or 'none'}"
+    )
 
 
 def look(guest: Guest) -> Look:
