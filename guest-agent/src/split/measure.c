@@ -44,7 +44,9 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
     /* The agent may have waited for a CPU since now_ns, while the process ran on. So the time is taken after the CPU
      * time: then the load may be too small, but never too large. Too large a load would be a reason to contain it. */
     uint64_t measured_ns = monotonic_ns();
-    *cpu_s = cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns ? (double)(cpu_ns - client->seen_cpu_ns) / 1e9 : 0.0;
+    *cpu_s = 0.0;
+    if (cpu_ns > client->seen_cpu_ns && now_ns > client->seen_ns)
+        *cpu_s = (double)(cpu_ns - client->seen_cpu_ns) / 1e9;
     client->load_cpus = *cpu_s > 0.0 ? *cpu_s * 1e9 / (double)(measured_ns - client->seen_ns) : 0.0;
     /* A process of another PID namespace has no number here, so only its sections can be seen. */
     bool sections = long_section_count(client) || client->seen.in_flight;

@@ -59,8 +59,8 @@ struct code_findings {
 bool code_view_of(const void *address, struct code_view *view);
 
 /* Reads the section whose outlined function is at that address: the function, and what it calls in its own object. The
- * work is bounded, and the result depends only on the bytes in `view`. Waits while another thread of the process is here.
- * Returns code_not_read if this is not an x86-64. */
+ * work is bounded, and the result depends only on the bytes in `view`. Waits while another thread of the process is
+ * here. Returns code_not_read if this is not an x86-64. */
 struct code_findings code_inspect(const struct code_view *view, uintptr_t outlined_function);
 
 /* The result for a section that is not read. */

@@ -1,5 +1,5 @@
-/* What is found in a section's code does not depend on what other threads do. One thread is stopped while it reads; then
- * another reads too, and so does a child made by fork, which does not have the stopped thread. */
+/* What is found in a section's code does not depend on what other threads do. One thread is stopped while it reads.
+ * Then another one reads too, and so does a child made by fork, which does not have the stopped thread. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

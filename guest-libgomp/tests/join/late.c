@@ -154,7 +154,7 @@ static void count_readings(void)
         second_readings++;
 }
 
-/* Each reading of the clock comes before a sleep or with its deadline, so after some of them the second thread waits. */
+/* Each reading of the clock comes before a sleep, or with its deadline. After some of them the second thread waits. */
 static enum agent_wait others_run(int wait_ms)
 {
     CHECK(wait_ms == WAIT_MS);

@@ -48,26 +48,28 @@ static void *take_as_other(void *now)
     return (void *)(uintptr_t)take(*(uint64_t *)now, false);
 }
 
-static uint32_t other(uint64_t now)
-{
-    pthread_t thread;
-    void *size;
-    CHECK(pthread_create(&thread, NULL, take_as_other, &now) == 0 && pthread_join(thread, &size) == 0);
-    return (uint32_t)(uintptr_t)size;
-}
-
 static void *take_as_owner(void *now)
 {
     return (void *)(uintptr_t)take(*(uint64_t *)now, true);
 }
 
-/* What the first thread gets that starts sections. */
-static uint32_t other_as_owner(uint64_t now)
+static uint32_t in_thread(void *(*take_as)(void *), uint64_t now)
 {
     pthread_t thread;
     void *size;
-    CHECK(pthread_create(&thread, NULL, take_as_owner, &now) == 0 && pthread_join(thread, &size) == 0);
+    CHECK(pthread_create(&thread, NULL, take_as, &now) == 0 && pthread_join(thread, &size) == 0);
     return (uint32_t)(uintptr_t)size;
+}
+
+static uint32_t other(uint64_t now)
+{
+    return in_thread(take_as_other, now);
+}
+
+/* What the first thread gets that starts sections. */
+static uint32_t other_as_owner(uint64_t now)
+{
+    return in_thread(take_as_owner, now);
 }
 
 static void *begin_second(void *now)
