@@ -96,16 +96,28 @@ def no_child_left() -> Iterator[None]:
     """Kills the children of this process that began in the block and still run at its end, and their descendants.
 
     A signal can end the start of a process with an exception. Nothing knows then that the process has to be ended.
+    Returns when all of them are gone.
     """
     before = set(tree(os.getpid()))
     try:
         yield
     finally:
-        while left := [pid for pid in tree(os.getpid()) if pid not in before and start_time(pid) is not None]:
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        # Stopped first: a process that is killed leaves its children to another parent, where `tree` cannot find them,
+        # and one that still runs may start another child. A process with a pending signal starts none.
+        started: dict[int, int | None] = {}
+        while new := [pid for pid in tree(os.getpid()) if pid not in before and pid not in started]:
+            for pid in new:
+                started[pid] = start_time(pid)
+                _send(pid, signal.SIGSTOP)
+        for pid in started:
+            _send(pid, signal.SIGKILL)
+        while any(start is not None and start_time(pid) == start for pid, start in started.items()):
             time.sleep(POLL_S)
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it has ended
+        os.kill(pid, number)
 
 
 @contextmanager
