@@ -21,7 +21,9 @@ ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image
 AT_ONCE :=
 AGENT_TESTS = -n $(or $(AT_ONCE),8) --dist worksteal
 UNIT_TESTS = -n $(or $(AT_ONCE),4) --dist worksteal
-GUEST_TESTS = -n $(or $(AT_ONCE),2) --dist worksteal
+GUEST_TESTS = -n $(or $(AT_ONCE),3) --dist worksteal
+# Tests that `make soak` runs, as they take minutes. ARGS="-m ''" runs all.
+CHECKED = -m 'not long'
 SLOWEST = --durations=15 --durations-min=2
 
 # Builds and runs the fuzz targets. $(1): options of run.py
@@ -69,19 +71,19 @@ test-c: setup venv ## build the C parts without warnings (gcc, clang, sanitizers
 	@$(STAGE) 'gcc with the thread sanitizer' tests/build-c $(BUILD)/threads gcc threads --test
 	@$(STAGE) 'the shim without counters' tests/build-c $(BUILD)/no-counters gcc no-counters --quick-test
 	@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
-	@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(AGENT_TESTS) $(SLOWEST) guest-agent/tests $(ARGS)
+	@$(STAGE) 'agent tests' env $(ENV) $(BIN)/python -m pytest -q $(AGENT_TESTS) $(CHECKED) $(SLOWEST) guest-agent/tests $(ARGS)
 	@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \
-	    $(BIN)/python -m pytest -q $(AGENT_TESTS) $(SLOWEST) guest-agent/tests $(ARGS)
+	    $(BIN)/python -m pytest -q $(AGENT_TESTS) $(CHECKED) $(SLOWEST) guest-agent/tests $(ARGS)
 	$(call fuzz-agent,--seconds 30)
 	@$(STAGE) 'shim test with a wheel' env $(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 
 test-unit: programs venv ## run the tests without guests
 	@$(STAGE) 'unit, property and driver tests' \
-	    env $(ENV) $(BIN)/python -m pytest -q $(UNIT_TESTS) $(SLOWEST) tests/unit tests/driver $(ARGS)
+	    env $(ENV) $(BIN)/python -m pytest -q $(UNIT_TESTS) $(CHECKED) $(SLOWEST) tests/unit tests/driver $(ARGS)
 
 test-guest: image ## run the tests with real guests (root)
 	@$(STAGE) 'tests with real guests' $(ROOT) env $(ENV) \
-	    $(if $(VSCAF_EXPLORE),VSCAF_EXPLORE=$(VSCAF_EXPLORE)) $(BIN)/python -m pytest -q $(GUEST_TESTS) $(SLOWEST) tests/guest $(ARGS)
+	    $(if $(VSCAF_EXPLORE),VSCAF_EXPLORE=$(VSCAF_EXPLORE)) $(BIN)/python -m pytest -q $(GUEST_TESTS) $(CHECKED) $(SLOWEST) tests/guest $(ARGS)
 
 chaos: image ## random failures in real guests for five minutes (root); ARGS="--seconds 300 --seed N"; logs: build/chaos
 	@$(ROOT) env $(ENV) $(BIN)/python -m vscaf_lab.chaos_run --output $(BUILD)/chaos $(ARGS)
@@ -146,7 +148,11 @@ soak: image ## run all that takes hours (root); if it was interrupted, it goes o
 	@$(SOAK) fuzzing make fuzz ARGS='--seconds 1800'
 	@$(SOAK) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
 	@$(SOAK) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
-	@$(SOAK) 'random histories' make test-unit VSCAF_EXPLORE=1000
+	@tests/build-c $(BUILD)/sanitized gcc sanitized
+	@$(SOAK) 'all agent tests' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized VSCAF_EXPLORE=3000 \
+	    $(BIN)/python -m pytest -q $(AGENT_TESTS) guest-agent/tests
+	@$(SOAK) 'random histories' make test-unit VSCAF_EXPLORE=1000 ARGS="-m ''"
+	@$(SOAK) 'long tests with guests' make test-guest ARGS='-m long'
 	@$(SOAK) 'replay of guests' make test-guest VSCAF_EXPLORE=3600 ARGS='-k tools_agree'
 	@$(SOAK) chaos make chaos ARGS='--seconds 1200'
 	@$(SOAK) systemd make test-systemd

@@ -32,7 +32,7 @@ from .test_daemon import (
 )
 
 EXPLORE = os.environ.get("VSCAF_EXPLORE")
-HISTORIES = int(EXPLORE or 200)
+HISTORIES = int(EXPLORE or 100)
 AT_ONCE = 20  # most of a history is waiting
 EVENTS = 25
 

@@ -26,7 +26,7 @@ from .test_channel import ports
 
 # Beside a busy program each run counts as disturbed, and is made three times.
 PATIENCE_S = 3 * HANGS_S
-pytestmark = [pytest.mark.guest, pytest.mark.timeout(PATIENCE_S)]
+pytestmark = [pytest.mark.guest, pytest.mark.long, pytest.mark.timeout(PATIENCE_S)]
 
 QEMU_GUEST_AGENT = "org.qemu.guest_agent.0"
 # The guest agent needs the directory for its state, and its port by the number that the kernel gave it.

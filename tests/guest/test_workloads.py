@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from vscaf.bench.workloads.shipped import shipped
 from vscaf.lab import Guest
 from vscaf.lab.runner import CommandResult
 from vscaf_lab.agent_host import AgentHost, Message
 
 from .conftest import Pair
+
+pytestmark = [pytest.mark.guest, pytest.mark.long]
 
 DIRECTORY = "/usr/local/libexec/vscaf/npb"
 REPEATS = (2, 20, 200, 2000)  # more, until a program runs long enough to see its team change

@@ -101,6 +101,7 @@ def figures(pid: int) -> dict[str, int]:
 
 
 @pytest.mark.timeout(HANGS_S)
+@pytest.mark.long
 def test_a_thousand_joins_and_crashes() -> None:
     seed = int(os.environ.get("VSCAF_SEED", random.SystemRandom().randrange(1 << 31)))
     print(f"VSCAF_SEED={seed}")

@@ -1,6 +1,6 @@
 """Random histories of transitions: whatever comes late, fails half-way or is changed by others, the laws hold.
 
-With VSCAF_EXPLORE=N there are N new histories of each kind. Otherwise the histories are the same in each run.
+With VSCAF_EXPLORE=N there are N new histories and 20 N walks. Otherwise the histories are the same in each run.
 """
 
 import os
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 EXPLORE = os.environ.get("VSCAF_EXPLORE")
 HISTORIES = int(EXPLORE or 100)
-WALKS = int(EXPLORE or 2000)
+WALKS = 20 * int(EXPLORE or 50)
 STEPS = 40
 SHAPES = ((2, 1, 0), (4, 1, 1), (4, 2, 2), (3, 1, 0), (6, 2, 0), (6, 1, 2))  # pCPUs of the pool, of a chunk, reserve
 

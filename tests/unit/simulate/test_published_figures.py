@@ -101,6 +101,7 @@ def sums_of_pairs(policy: str) -> list[float]:
     return [guest_speedups(run) for run in runs]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", PAIRS, ids=lambda row: " ".join(row[:2]))
 def test_pairs_are_won_and_lost_as_the_page_says(row: tuple[str, ...]) -> None:
     """Creech 2015, Table 7.1, row "triad"."""
