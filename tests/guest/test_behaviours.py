@@ -233,6 +233,7 @@ def test_behaviour_03_04_an_unplug_that_does_not_come_about(shared_lab: PrivateL
         assert daemon.stop() == 0
 
 
+@pytest.mark.long
 def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> None:
     """From 2 to 16 at once, while the guest computes. None is ever outside the pool, and the count is right."""
     with grown(shared_lab, "many", 16) as (guest, daemon), Sampler({guest.name: guest.qemu_pid}) as sampler:
@@ -246,6 +247,7 @@ def test_behaviour_09_many_in_one_go_under_load(shared_lab: PrivateLibvirt) -> N
         until(lambda: affinities(rounds(sampler.samples[-200:])[-1])[guest.name] == EVERYWHERE, "both pCPUs in use")
 
 
+@pytest.mark.long
 def test_behaviour_10_11_18_what_was_plugged_outlives_all(shared_lab: PrivateLibvirt) -> None:
     """After a plug, counts, order and pins survive a suspend, kills of libvirtd and daemon, a managed save and a
     reboot."""
@@ -298,6 +300,7 @@ def answers(guest: Guest) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_behaviour_22_a_pin_set_before_the_plug(shared_lab: PrivateLibvirt) -> None:
     """It is in force when the vCPU comes. Then the daemon decides, and at the end puts back the operator's pin."""
     pin = f"<cputune><vcpupin vcpu='2' cpuset='{POOL[1]}'/></cputune>"
@@ -317,6 +320,7 @@ def test_behaviour_22_a_pin_set_before_the_plug(shared_lab: PrivateLibvirt) -> N
         assert affinity(guest)[2] == frozenset({POOL[1]})
 
 
+@pytest.mark.long
 def test_behaviour_19_a_guest_that_misses_a_vcpu(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     """The host has two vCPUs, but the guest's kernel uses one. The domain gets one pCPU, and CPU 0 never goes."""
     other = pair[0]
@@ -512,6 +516,7 @@ def test_behaviour_30_libvirtd_ended_by_a_signal(shared_lab: PrivateLibvirt, pai
 OVER = "/tmp/over"
 
 
+@pytest.mark.long
 def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab: PrivateLibvirt, pair: Pair) -> None:
     """It has a plugged vCPU. While it is away, the other has its pCPUs. When it is back, it is managed and apart
     again."""
@@ -560,6 +565,7 @@ def qcow2(path: Path, size: int = 1 << 30) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_behaviour_34_a_snapshot_from_before_the_plug(shared_lab: PrivateLibvirt) -> None:
     """The revert brings the earlier count back. The daemon sees this and goes on from there."""
     with (

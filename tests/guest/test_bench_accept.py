@@ -34,6 +34,7 @@ def processes_of(lab: Path) -> list[str]:
     return [path.name for path in Path("/proc").glob("[0-9]*") if sees_mounts_of(int(path.name), lab)]
 
 
+@pytest.mark.long
 def test_every_part_passes_or_says_why_it_is_not_possible(tmp_path: Path) -> None:
     output = tmp_path / "accept"
     done = subprocess.run(

@@ -205,6 +205,7 @@ def test_stopped_and_resumed(lone_guest: Guest) -> None:
         host.close()
 
 
+@pytest.mark.long
 def test_saved_and_restored(shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
     """The guest goes on in another QEMU with a new host's end of the channel, seconds later by wall-clock time."""
     guest, host = lone_guest, Host(lone_guest)
@@ -280,6 +281,7 @@ def test_channel_unplugged_and_plugged_in_again(one: tuple[Guest, Host]) -> None
     program.kill()
 
 
+@pytest.mark.long
 def test_moved_while_it_runs(tmp_path: Path, shared_lab: PrivateLibvirt, lone_guest: Guest) -> None:
     """Migration to another host and back: the program computes on, and the agent serves the present host."""
     with PrivateLibvirt(logs=tmp_path / "logs", cache=CACHE, hostname="elsewhere") as elsewhere:

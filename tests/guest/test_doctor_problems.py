@@ -100,6 +100,7 @@ def test_the_page_lists_all_problems() -> None:
     assert listed == [one.check for one in (*ON_THE_TEST_DRIVER, *PROBLEMS)]
 
 
+@pytest.mark.long
 def test_a_running_guest_is_restarted_to_run_as_it_is_defined(own_lab: PrivateLibvirt, host: DoctorHost) -> None:
     """The first command changes the next start, the second one is a restart. The lab's guest has nothing that obeys a
     shutdown, so it is told beforehand to switch itself off."""

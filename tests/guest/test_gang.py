@@ -109,7 +109,9 @@ def kill_guard(daemon: DaemonProcess) -> None:
     os.kill(int(guard), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("mend", ["guard", "daemon", "release"])
+@pytest.mark.parametrize(
+    "mend", ["daemon", *(pytest.param(mend, marks=pytest.mark.long) for mend in ("guard", "release"))]
+)
 def test_who_is_left_suspended_by_a_kill_runs_again(shared_lab: PrivateLibvirt, pair: Pair, mend: str) -> None:
     """The daemon's guard resumes it. If that was killed too, the next daemon or the command does."""
     # In an endless slice no change of turns is under way as the daemon is killed: just one is suspended.

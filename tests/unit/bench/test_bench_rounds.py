@@ -1,4 +1,5 @@
-"""`vscaf bench pairs` writes its report between rounds and at its end. The runs are made up; all else is real."""
+"""`vscaf bench pairs` writes its report between rounds and at its end. The runs are made up, without
+pictures; all else is real."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from made_samples import run
 from vscaf.bench import measure
 from vscaf.bench.places import choice
+from vscaf.bench.report import files
 from vscaf.bench.report.context import load_context
 from vscaf.bench.samples import RunKey, Sample
 from vscaf.bench.session import Session
@@ -48,6 +50,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[RunKey]:
 
     monkeypatch.setattr(choice, "lab_place", no_guests)
     monkeypatch.setattr(Session, "_once", once)
+    monkeypatch.setattr(files, "why_no_pictures", lambda: "they take a second each")
     return keys
 
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 CONVERGED_S = 20.0
 
 
-@pytest.mark.parametrize(("cpus", "every"), [(36, 2), (64, 5)])
+@pytest.mark.parametrize(("cpus", "every"), [pytest.param(36, 2, marks=pytest.mark.long), (64, 5)])
 def test_pairs_come_near_the_best_split_and_lose_to_equal_shares_hardly_ever(cpus, every):
     gaps, worse, costs = {}, 0, []
     chosen = pairs()[::every]
