@@ -98,15 +98,18 @@ def _irqs(root: Path) -> tuple[Irq, ...]:
 
 
 def _processes(root: Path) -> tuple[Process, ...]:
-    """All processes except kernel threads and those that have ended. A kernel thread has no command line."""
+    """All processes except kernel threads and those that have ended: those have no memory of their own.
+
+    The command line does not tell: a program that has just been started has none yet, and may remove its own.
+    """
     found = []
     for directory in (root / "proc").iterdir():
         if not directory.name.isdigit():
             continue
         try:
-            if not _text(directory / "cmdline"):
-                continue
             fields = dict(line.split(":", 1) for line in _text(directory / "status").splitlines() if ":" in line)
+            if "VmSize" not in fields:
+                continue
             process = Process(
                 int(directory.name), fields["Name"].strip(), parse_cpu_list(fields["Cpus_allowed_list"].strip())
             )

@@ -26,9 +26,7 @@ FILES = {
     "proc/irq/11/smp_affinity_list": "2-3\n",
     "proc/irq/default_smp_affinity": "ff\n",
     "proc/2/status": "Name:\tkthreadd\nCpus_allowed_list:\t0-7\n",
-    "proc/2/cmdline": "",
-    "proc/17/status": "Name:\tcron\nUmask:\t0022\nCpus_allowed_list:\t0-1,3\n",
-    "proc/17/cmdline": "/usr/sbin/cron\0-f\0",
+    "proc/17/status": "Name:\tcron\nUmask:\t0022\nVmSize:\t6556 kB\nCpus_allowed_list:\t0-1,3\n",
     "sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages": "512\n",
     "sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages": "4\n",
 }
@@ -119,7 +117,7 @@ def test_what_cannot_be_read_is_unknown_and_names_the_file(root: Path, file: str
     ("file", "text", "fact"),
     [
         (f"{CPUS}/isolated", "some\n", "isolated"),
-        ("proc/17/status", "Name:\tcron\n", "processes"),
+        ("proc/17/status", "Name:\tcron\nVmSize:\t6556 kB\n", "processes"),
         ("proc/meminfo", "MemTotal: 8 kB\n", "default_hugepage_kib"),
         ("var/lib/pacemaker/cib/cib.xml", "<cib", "pacemaker"),
     ],
