@@ -22,7 +22,7 @@ AT_ONCE :=
 AGENT_TESTS = -n $(or $(AT_ONCE),8) --dist worksteal
 UNIT_TESTS = -n $(or $(AT_ONCE),4) --dist worksteal
 GUEST_TESTS = -n $(or $(AT_ONCE),3) --dist worksteal
-# Tests that `make soak` runs, as they take minutes. ARGS="-m ''" runs all.
+# Leaves the tests that are marked `long` to `make soak`. ARGS="-m ''" runs all, ARGS="-m long" those alone.
 CHECKED = -m 'not long'
 SLOWEST = --durations=15 --durations-min=2
 
@@ -140,7 +140,7 @@ check-ansible-site: image ansible-venv ## play the playbooks with two Debian gue
 check-molecule: image ansible-venv ## the same as a scenario of molecule, without comparisons (root; as above; not in check)
 	@$(STAGE) molecule $(ROOT) env $(ENV) unshare --mount --propagation private tests/ansible/molecule $(BUILD)/ansible-venv
 
-check: lint test-c test-unit test-guest ## run all checks
+check: lint test-c test-unit test-guest ## run all checks, except the tests that take long (make soak)
 	@$(SAY) 'make check: all passed'
 
 soak: image ## run all that takes hours (root); if it was interrupted, it goes on where it was on this commit

@@ -446,7 +446,7 @@ def test_programs_do_not_join_somebody_elses_agent_at_the_users_place(machine: M
     machine.socket_path = None
     for user, joined in ((SOMEBODY_ELSE, 1), (SOMEBODY, 0)):
         # On a busy machine a second thread that spins would take very long. One thread looks for an agent as well.
-        amount = {"NPB_REPEAT": "10000"} if joined else {"NPB_REPEAT": "60", "OMP_NUM_THREADS": "1"}
+        amount = {"NPB_REPEAT": "10000"} if joined else {"NPB_REPEAT": "100", "OMP_NUM_THREADS": "1"}
         program = machine.run("cg.S", user=user, **amount, **place)
         if joined:
             wait_until(lambda: ask(agent)["joined"] == 1, "the agent's own user to join")

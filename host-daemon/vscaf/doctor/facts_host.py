@@ -98,9 +98,9 @@ def _irqs(root: Path) -> tuple[Irq, ...]:
 
 
 def _processes(root: Path) -> tuple[Process, ...]:
-    """All processes except kernel threads and those that have ended: those have no memory of their own.
+    """All processes, without kernel threads and processes that have ended. Neither of these has memory of its own.
 
-    The command line does not tell: a program that has just been started has none yet, and may remove its own.
+    A missing command line is no sign of them: a program has none just after its start, and may remove it later.
     """
     found = []
     for directory in (root / "proc").iterdir():
