@@ -47,7 +47,7 @@ static uint64_t do_due_work(struct agent *agent)
     now_ns = monotonic_ns();
     if (port_try(&agent->port, now_ns)) {
         agent_wake(agent, now_ns);
-        agent->host_quiet = false; /* until its hello says so */
+        agent->host_capabilities = 0; /* until its hello says so */
         /* The host that is connected now does not wait for the acknowledgement of an older order. */
         agent->allocation.acknowledge = agent->send_ack = false;
         agent->send_hello = agent->send_report = true;

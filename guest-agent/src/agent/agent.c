@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "system/clock.h"
+#include "system/hash.h"
 #include "system/log.h"
 #include "system/utf8.h"
 
@@ -147,7 +148,7 @@ void agent_split(struct agent *agent)
     contain_update(
         &agent->contain, &agent->clients,
         &(struct contain_facts){
-            .cpus = &agent->cpus, .own = own_cpus(agent), .budget = facts.cpus.guest, .period_ns = agent->period_ns});
+            .cpus = &agent->cpus, .own = own_cpus(agent), .budget = facts.cpus.guest});
 }
 
 void agent_split_later(struct agent *agent, uint64_t now_ns)
@@ -253,7 +254,39 @@ static bool nothing_to_do(const struct agent *agent)
         return false;
     if (agent->options->standalone)
         return true;
-    return agent->shares.demand == 0 && (agent->host_quiet || !port_connected(&agent->port));
+    return agent->shares.demand == 0 && ((agent->host_capabilities & WIRE_CAN_QUIET) || !port_connected(&agent->port));
+}
+
+bool agent_says_quiet(const struct agent *agent)
+{
+    return agent->quiet && (agent->host_capabilities & WIRE_CAN_QUIET) != 0;
+}
+
+uint64_t agent_report_hash(const struct agent *agent)
+{
+    uint64_t hash = hash_mix((uint64_t)agent->allocation.applied_sequence, agent->shares.demand);
+    hash = hash_mix(hash, agent_says_quiet(agent));
+    for (uint32_t word = 0; word < CPUS_MAX / 64; word++)
+        hash = hash_mix(hash, agent->cpus.online.words[word]);
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
+        const struct client *client = &agent->clients.slots[i];
+        if (client->page == NULL)
+            continue;
+        /* Relaxed: the value is used alone. */
+        hash = hash_mix(hash, atomic_load_explicit(&client->page->program, memory_order_relaxed));
+        hash = hash_mix(hash, (uint64_t)client->pid << 32 | client->share);
+        hash = hash_mix(hash, client->running | client->long_section << 1 | client->contained << 2);
+    }
+    return hash;
+}
+
+/* Whether the host expects a report at the end of a period. */
+static bool report_expected(const struct agent *agent, uint64_t now_ns)
+{
+    bool sparse = (agent->host_capabilities & WIRE_CAN_SPARSE) != 0;
+    /* Half a period early, because periods are never exact. */
+    return !sparse || agent_report_hash(agent) != agent->report_last_hash ||
+           now_ns + agent->period_ns / 2 >= agent->report_last_ns + AGENT_REPORT_NS;
 }
 
 void agent_period(struct agent *agent, uint64_t now_ns)
@@ -263,7 +296,7 @@ void agent_period(struct agent *agent, uint64_t now_ns)
     agent->quiet = nothing_to_do(agent);
     if (agent->quiet && agent->period_ns < AGENT_QUIET_NS)
         agent->period_next_ns = now_ns + AGENT_QUIET_NS;
-    if (!was_quiet || !agent->quiet)
+    if ((!was_quiet || !agent->quiet) && report_expected(agent, now_ns))
         agent->send_report = true;
 }
 

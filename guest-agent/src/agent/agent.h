@@ -21,6 +21,9 @@
 /* A quiet agent looks this seldom at what the kernel does not report: other programs' load, parked CPUs, a quota. */
 #define AGENT_QUIET_NS UINT64_C(30000000000)
 
+/* A host that knows `sparse` gets a report that repeats the last one this long after it. */
+#define AGENT_REPORT_NS UINT64_C(1000000000)
+
 /* For how long nobody gets the CPUs of a program that has left. The next program of a script or a loop starts within that
  * time. Otherwise all teams would grow and shrink again, and its start would wait for CPUs that grown teams use. */
 #define AGENT_LEFT_NS UINT64_C(100000000)
@@ -52,8 +55,9 @@ struct agent {
     /* Messages to send. Each is written only when the port takes it, so it has the newest values. */
     bool send_hello, send_error, send_ack, send_report;
     bool report_urgent;
-    bool host_quiet; /* the connected host does not miss the reports of a quiet agent */
+    unsigned host_capabilities; /* of the connected host, as enum wire_capability */
     uint64_t report_last_ns;
+    uint64_t report_last_hash; /* agent_report_hash() of the last report */
     int64_t error_version;
     int64_t ack_sequence;
     bool ack_sections_ended;
@@ -76,6 +80,12 @@ void agent_set_policy(struct agent *agent, enum split_policy policy);
 
 /* Ends one period: measures, splits, and marks a report to send. Decides whether the agent is quiet from now on. */
 void agent_period(struct agent *agent, uint64_t now_ns);
+
+/* Whether a report that is sent now says that none follows until something changes. */
+bool agent_says_quiet(const struct agent *agent);
+
+/* A hash of what a report says now, without measurements: these differ in every period. */
+uint64_t agent_report_hash(const struct agent *agent);
 
 /* Call it before anything that ends the quiet: a connection, a host, an order, CPUs that come or go. Measures the time
  * since the last period, as if a period had ended. Does nothing if the agent is not quiet. */

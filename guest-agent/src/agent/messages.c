@@ -14,7 +14,7 @@
 static void start_over(struct agent *agent, const struct wire_message *hello)
 {
     agent_wake(agent, monotonic_ns());
-    agent->host_quiet = hello->quiet;
+    agent->host_capabilities = hello->capabilities;
     agent->allocation.acknowledge = agent->send_ack = false;
     agent->send_hello = agent->send_report = agent->report_urgent = true;
     agent->report_last_ns = 0;
@@ -87,7 +87,7 @@ static char *write_report(struct agent *agent)
                                                    .online = &agent->cpus.online,
                                                    .demand = agent->shares.demand,
                                                    .busy = round(agent->measure.busy_cpus * 1000.0) / 1000.0,
-                                                   .quiet = agent->quiet && agent->host_quiet,
+                                                   .quiet = agent_says_quiet(agent),
                                                    .steal_governor = steal_governor,
                                                    .processes = agent->report_processes,
                                                    .processes_count = count});
@@ -99,7 +99,7 @@ char *messages_next(void *context)
     if (agent->send_hello) {
         agent->send_hello = false;
         return wire_write_hello(AGENT_NAME, agent->boot_id, &agent->cpus,
-                                WIRE_CAN_QUIET | (agent->can_switch ? WIRE_CAN_OFFLINE : 0u));
+                                WIRE_CAN_QUIET | WIRE_CAN_SPARSE | (agent->can_switch ? WIRE_CAN_OFFLINE : 0u));
     }
     if (agent->send_error) {
         char text[160];
@@ -118,5 +118,6 @@ char *messages_next(void *context)
         return NULL;
     agent->send_report = agent->report_urgent = false;
     agent->report_last_ns = now_ns;
+    agent->report_last_hash = agent_report_hash(agent);
     return write_report(agent);
 }

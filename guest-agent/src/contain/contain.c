@@ -15,7 +15,6 @@
  * than the budget makes later processes wait. */
 #define CREDIT_PER_PERIOD 128
 #define CREDIT_OF_PROCESS 8 /* a process costs as much as this many threads */
-#define LONG_SECTION_S 1.0     /* a process is contained in a section that lasts longer than this */
 #define UNCONTENDED_PERIODS 2u /* after so many periods in a row with at most one running process, none competes */
 #define EXCESS_TOLERATED_CPUS 0.25 /* CPUs above its share that are no reason to contain a process */
 #define THREADS_PER_PERIOD 64u /* threads that are checked in a period, on average */
@@ -201,12 +200,10 @@ static struct cpu_set usable_cpus(const struct contain_facts *facts)
     return usable;
 }
 
-static bool rigid_now(const struct client *client, uint64_t period_ns)
+static bool rigid_now(const struct client *client)
 {
-    if (client_rigid(client))
-        return true;
-    double elapsed_s = client->threads != NULL ? (double)client->threads->answers * (double)period_ns / 1e9 : 0.0;
-    return client->long_section && elapsed_s >= LONG_SECTION_S;
+    bool threads_known = client->threads != NULL && client->threads->answers > 0;
+    return client_rigid(client) || (client->long_section && threads_known);
 }
 
 bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
@@ -215,10 +212,9 @@ bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
 }
 
 /* Whether the process should be contained, apart from competition. */
-static bool should_contain(const struct client *client, const struct contained *contained, uint64_t period_ns,
-                           uint32_t usable)
+static bool should_contain(const struct client *client, const struct contained *contained, uint32_t usable)
 {
-    if (client->newcomer || !rigid_now(client, period_ns))
+    if (client->newcomer || !rigid_now(client))
         return false;
     if (!client->running) /* between two pieces of work: leave it as it is */
         return contained != NULL;
@@ -251,7 +247,7 @@ static bool has_competition(const struct contain *contain, const struct clients 
 }
 
 /* Marks which processes to contain, and on how many CPUs. Adds new ones to the list. */
-static void choose_processes(struct contain *contain, struct clients *clients, uint64_t period_ns, uint32_t usable)
+static void choose_processes(struct contain *contain, struct clients *clients, uint32_t usable)
 {
     bool competition = !contain->disabled && has_competition(contain, clients);
     for (uint32_t i = 0; i < contain->count; i++) {
@@ -263,7 +259,7 @@ static void choose_processes(struct contain *contain, struct clients *clients, u
         if (client->page == NULL || client->uncontainable)
             continue;
         struct contained *contained = client->pid > 0 ? contained_find(contain, client->pid) : NULL;
-        if (!should_contain(client, contained, period_ns, usable) || (contained != NULL && contained->leaving))
+        if (!should_contain(client, contained, usable) || (contained != NULL && contained->leaving))
             continue;
         if (client->pid <= 0) {
             if (should_log(contain, LOGGED_UNSEEN))
@@ -363,20 +359,20 @@ static void apply(struct contain *contain, struct clients *clients)
     }
 }
 
-static bool any_rigid(const struct clients *clients, uint64_t period_ns)
+static bool any_rigid(const struct clients *clients)
 {
     for (uint32_t i = 0; i < clients->end; i++)
-        if (clients->slots[i].page != NULL && rigid_now(&clients->slots[i], period_ns))
+        if (clients->slots[i].page != NULL && rigid_now(&clients->slots[i]))
             return true;
     return false;
 }
 
 void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts)
 {
-    if (contain->method == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients, facts->period_ns)))
+    if (contain->method == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients)))
         return;
     struct cpu_set usable = usable_cpus(facts);
-    choose_processes(contain, clients, facts->period_ns, cpu_set_count(&usable));
+    choose_processes(contain, clients, cpu_set_count(&usable));
     if (contain->count > 0) {
         choose_cpus(contain, facts->cpus, &usable);
         apply(contain, clients);

@@ -17,7 +17,6 @@ struct contain_facts {
     const struct cpus *cpus;
     const struct cpu_set *own; /* the CPUs that the agent may run on; NULL: all */
     uint32_t budget;           /* CPUs that this guest's processes may use now; 0: the guest rests */
-    uint64_t period_ns;
 };
 
 /* Puts back what an earlier agent at the same socket changed before it died. */

@@ -77,8 +77,16 @@ static bool versions_are_valid(const json_t *versions)
     return true;
 }
 
+static const struct {
+    unsigned capability;
+    const char *word;
+} capability_words[] = {
+    {WIRE_CAN_OFFLINE, "offline"}, {WIRE_CAN_PARK, "park"}, {WIRE_CAN_QUIET, "quiet"}, {WIRE_CAN_SPARSE, "sparse"}};
+
+#define CAPABILITIES (sizeof(capability_words) / sizeof(capability_words[0]))
+
 /* Reads `capabilities` of a hello, if it is given. Words that are not known are ignored. */
-static bool read_capabilities(const json_t *list, bool *quiet)
+static bool read_capabilities(const json_t *list, unsigned *capabilities)
 {
     if (list == NULL)
         return true;
@@ -88,7 +96,9 @@ static bool read_capabilities(const json_t *list, bool *quiet)
         const char *word = short_text(json_array_get(list, i));
         if (word == NULL)
             return false;
-        *quiet = *quiet || strcmp(word, "quiet") == 0;
+        for (size_t known = 0; known < CAPABILITIES; known++)
+            if (strcmp(word, capability_words[known].word) == 0)
+                *capabilities |= capability_words[known].capability;
     }
     return true;
 }
@@ -97,7 +107,7 @@ static void read_hello(const json_t *object, struct wire_message *message)
 {
     const char *daemon = read_string(object, "daemon");
     if (daemon == NULL || !versions_are_valid(json_object_get(object, "versions")) ||
-        !read_capabilities(json_object_get(object, "capabilities"), &message->quiet)) {
+        !read_capabilities(json_object_get(object, "capabilities"), &message->capabilities)) {
         reject(message, "hello needs a string daemon; versions, if given, are a list of whole numbers above 0, and "
                         "capabilities a list of strings");
         return;
@@ -203,12 +213,9 @@ static json_t *cpu_list(const struct cpu_set *set)
 char *wire_write_hello(const char *agent, const char *boot_id, const struct cpus *cpus, unsigned capabilities)
 {
     json_t *names = json_array();
-    if (capabilities & WIRE_CAN_OFFLINE)
-        json_array_append_new(names, json_string("offline"));
-    if (capabilities & WIRE_CAN_PARK)
-        json_array_append_new(names, json_string("park"));
-    if (capabilities & WIRE_CAN_QUIET)
-        json_array_append_new(names, json_string("quiet"));
+    for (size_t i = 0; i < CAPABILITIES; i++)
+        if (capabilities & capability_words[i].capability)
+            json_array_append_new(names, json_string(capability_words[i].word));
     return write_line(json_pack("{s:i, s:s, s:s, s:s, s:{s:i, s:i, s:o}, s:o, s:[i], s:i}", "v", WIRE_VERSION, "type",
                                 "hello", "agent", agent, "boot_id", boot_id, "cpus", "possible", (int)cpus->possible,
                                 "present", (int)cpu_set_count(&cpus->present), "online", cpu_list(&cpus->online),

@@ -20,7 +20,8 @@
 enum wire_capability {
     WIRE_CAN_OFFLINE = 1, /* "offline": CPUs can be put on- and offline */
     WIRE_CAN_PARK = 2,    /* "park": CPUs that are online can be kept free of work */
-    WIRE_CAN_QUIET = 4,   /* "quiet": the agent sends no reports while nothing changes; the host does not miss them */
+    WIRE_CAN_QUIET = 4,   /* "quiet": an idle agent sends no reports until something changes; the host expects none */
+    WIRE_CAN_SPARSE = 8,  /* "sparse": a report that repeats the last one comes once a second; the host expects no more */
 };
 
 enum wire_type {
@@ -43,7 +44,7 @@ struct wire_allocate {
 struct wire_message {
     enum wire_type type;
     struct wire_allocate allocate; /* WIRE_ALLOCATE */
-    bool quiet;                    /* WIRE_HELLO: the host has the capability "quiet" */
+    unsigned capabilities;         /* WIRE_HELLO: what the host can do, as enum wire_capability */
     int64_t version;               /* WIRE_OTHER_VERSION: its version */
     bool answerable;               /* WIRE_OTHER_VERSION: not an error; an error must not be answered with an error */
     char text[200];                /* WIRE_BAD: why, WIRE_HELLO: the daemon, WIRE_ERROR: its message. Printable */

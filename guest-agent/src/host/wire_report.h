@@ -22,7 +22,7 @@ struct wire_process {
 
     /* Optional fields. */
     bool override;                  /* VSCAF_MALLEABLE set how malleable it is */
-    bool long_section;              /* its section lasts longer than a period */
+    bool long_section;              /* its section has lasted for a second or longer */
     bool contained;                 /* it runs only on its share of the CPUs */
     double ipc;                     /* instructions per cycle of a thread; 0: not measured */
     const struct learned *learning; /* cost and method of learning; NULL: nothing to report */

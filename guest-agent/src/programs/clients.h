@@ -57,7 +57,8 @@ struct client {
     uint64_t seen_cpu_ns; /* its CPU time at the last look */
     struct in_flight_counts seen;
 
-    bool long_section;         /* the same sections have been in flight for a whole period: it is rigid meanwhile */
+    uint64_t section_since_ns; /* since then the same sections are in flight */
+    bool long_section;         /* for LONG_SECTION_NS or longer: it is rigid meanwhile */
     struct threads *threads;   /* long_section: its threads; NULL: no memory */
     uint32_t runnable_threads; /* long_section: threads that run or are runnable, at least 1 */
 

@@ -3,12 +3,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-bool long_section_count(struct client *client)
+bool long_section_count(struct client *client, uint64_t now_ns)
 {
     struct in_flight_counts before = client->seen;
     client->seen = in_flight_count(client->page);
     bool changed = before.started != client->seen.started || before.finished != client->seen.finished;
-    client->long_section = !changed && client->seen.in_flight;
+    if (changed || !client->seen.in_flight)
+        client->section_since_ns = now_ns;
+    client->long_section = now_ns - client->section_since_ns >= LONG_SECTION_NS;
     if (!client->long_section) {
         free(client->threads);
         client->threads = NULL;

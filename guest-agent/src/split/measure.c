@@ -49,7 +49,7 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
         *cpu_s = (double)(cpu_ns - client->seen_cpu_ns) / 1e9;
     client->load_cpus = *cpu_s > 0.0 ? *cpu_s * 1e9 / (double)(measured_ns - client->seen_ns) : 0.0;
     /* A process of another PID namespace has no number here, so only its sections can be seen. */
-    bool sections = long_section_count(client) || client->seen.in_flight;
+    bool sections = long_section_count(client, now_ns) || client->seen.in_flight;
     bool is_running = status == 0 ? client->load_cpus > running_cpus : sections;
     if (!client->newcomer)
         lend_measured(&client->lend, is_running, now_ns);

@@ -5,6 +5,7 @@
 
 #include "split/split.h"
 #include "system/clock.h"
+#include "system/hash.h"
 #include "system/log.h"
 #include "system/options.h"
 
@@ -73,12 +74,6 @@ static size_t collect(struct clients *clients, const struct shares_facts *facts,
 static uint32_t usable(const struct split_part *part)
 {
     return part->share < part->most ? part->share : part->most;
-}
-
-static uint64_t hash_mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
 }
 
 /* Splits the budget among the running processes. All others get a share of 1. */

@@ -17,7 +17,7 @@ def test_says_hello_and_reports(rig: Rig) -> None:
     hello = json.loads(rig.line())
     assert hello["type"] == "hello" and hello["agent"].startswith("vscaf-agent ")
     assert hello["cpus"] == {"possible": 4, "present": 4, "online": [0, 1, 2, 3]}
-    assert hello["capabilities"] == ["offline", "quiet"]
+    assert hello["capabilities"] == ["offline", "quiet", "sparse"]
     report = rig.message("report")
     assert (report["sequence"], report["online"], report["demand"], report["processes"]) == (0, [0, 1, 2, 3], 0, [])
 

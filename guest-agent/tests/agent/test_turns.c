@@ -519,6 +519,8 @@ static bool reports_quiet(void)
 }
 
 #define HELLO_OF_QUIET_HOST "{\"v\":1,\"type\":\"hello\",\"daemon\":\"d\",\"capabilities\":[\"quiet\"]}"
+#define HELLO_OF_SPARSE_HOST \
+    "{\"v\":1,\"type\":\"hello\",\"daemon\":\"d\",\"capabilities\":[\"quiet\",\"sparse\"]}"
 #define HELLO_OF_OLDER_HOST "{\"v\":1,\"type\":\"hello\",\"daemon\":\"d\"}"
 
 static void test_quiet_until_something_changes(void **state)
@@ -567,6 +569,52 @@ static void test_an_older_host_gets_every_report(void **state)
         periods(1, NONE_RUNNING, 0.0);
         now_ns -= 20 * MS_NS;
         assert_false(reports_quiet());
+    }
+}
+
+/* Takes all lines that are due. Returns how many of them are reports. */
+static int take_reports(void)
+{
+    int reports = 0;
+    char *line;
+    while ((line = messages_next(agent)) != NULL) {
+        reports += strstr(line, "\"report\"") != NULL;
+        free(line);
+    }
+    return reports;
+}
+
+static void test_a_sparse_host_gets_news_at_once_and_the_same_once_a_second(void **state)
+{
+    (void)state;
+    const int per_second = 1000 / PERIOD_MS;
+    agent->port.fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    take(HELLO_OF_SPARSE_HOST);
+    struct client *program = join(0);
+    periods(per_second, FIRST, 0.0);
+    take_reports();
+    for (int second = 0; second < 3; second++)
+        for (int period = 1; period <= per_second; period++) {
+            periods(1, FIRST, 0.0);
+            assert_int_equal(take_reports(), period == per_second);
+        }
+    for (int news = 0; news < 4; news++) {
+        periods(1, FIRST, 0.0);
+        assert_int_equal(take_reports(), 0);
+        switch (news) {
+        case 0: atomic_store(&program->page->told, 2); break; /* the size of its largest team, and so the demand */
+        case 1: atomic_fetch_or(&program->page->program, VSCAF_PROGRAM_OVERRIDE); break;
+        case 2: order(3, 100); settle(); break;
+        case 3: join(1); break;
+        }
+        periods(1, news < 3 ? FIRST : TWO, 0.0);
+        assert_int_equal(take_reports(), 1);
+    }
+    take("half a line of a host that died" HELLO_OF_QUIET_HOST); /* an older host */
+    take_reports();
+    for (int period = 0; period < per_second; period++) {
+        periods(1, TWO, 0.0);
+        assert_int_equal(take_reports(), 1);
     }
 }
 
@@ -716,6 +764,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_newcomer_has_an_equal_share_for_its_time, begin, end),
         cmocka_unit_test_setup_teardown(test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment, begin, end),
         cmocka_unit_test_setup_teardown(test_quiet_until_something_changes, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_sparse_host_gets_news_at_once_and_the_same_once_a_second, begin, end),
         cmocka_unit_test_setup_teardown(test_an_older_host_gets_every_report, begin, end),
         cmocka_unit_test_setup_teardown(test_who_is_connected_or_computes_keeps_it_awake, begin, end),
         cmocka_unit_test_setup_teardown(test_a_mask_of_the_agents_own_bounds_no_team, begin, end),

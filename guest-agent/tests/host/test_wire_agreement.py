@@ -122,12 +122,13 @@ def test_releases_understand_each_other(agent: Agent, release: Path) -> None:
     assert all(accepts(line, "from_host", release) for line in HOST)
 
 
-def test_the_agent_knows_which_hosts_understand_that_it_is_quiet(agent: Agent) -> None:
+def test_the_agent_knows_the_capabilities_of_hosts(agent: Agent) -> None:
     said = {line: agent.says(line) for line in HOST}
-    assert {line for line in HOST if b'"capabilities":["quiet"]' in line} == {
-        line for line, words in said.items() if words == "hello quiet"
-    }
-    assert "hello quiet" not in [agent.says(line) for path in RELEASES[:1] for line in host_lines(path)]
+    for written, words in ((b'["quiet"]', "hello quiet"), (b'["quiet","sparse"]', "hello quiet sparse")):
+        lines = {line for line in HOST if b'"capabilities":' + written in line}
+        assert lines and lines == {line for line, heard in said.items() if heard == words}
+    heard = {agent.says(line) for path in RELEASES[:1] for line in host_lines(path)}
+    assert {words for words in heard if words.startswith("hello")} == {"hello"}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ VALUE = st.recursive(
     SCALAR, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=8
 )
 WHOLE = st.sampled_from(EDGES) | st.integers(0, 5000)
-CAPABILITIES = st.lists(TEXT | st.just("quiet"), max_size=65)
+CAPABILITIES = st.lists(TEXT | st.sampled_from(["quiet", "sparse"]), max_size=65)
 VERSIONS = st.lists(st.sampled_from([1, 2, 0, 2**31 - 1, 2**31]), max_size=17)
 HOST_MESSAGES = (
     st.fixed_dictionaries(

@@ -1,5 +1,5 @@
-/* Reads lines, and prints for each how the agent parses it: "bad", "version N", "hello", "hello quiet", "error", or
- * "allocate SEQUENCE CPUS LIMIT COMPETITION DEADLINE". */
+/* Reads lines, and prints for each how the agent parses it: "bad", "version N", "hello" and the words of the
+ * capabilities that it knows, "error", or "allocate SEQUENCE CPUS LIMIT COMPETITION DEADLINE". */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,12 @@ static void say(const struct wire_message *message)
     switch (message->type) {
     case WIRE_BAD: puts("bad"); break;
     case WIRE_OTHER_VERSION: printf("version %" PRId64 "\n", message->version); break;
-    case WIRE_HELLO: puts(message->quiet ? "hello quiet" : "hello"); break;
+    case WIRE_HELLO:
+        printf("hello%s%s%s%s\n", message->capabilities & WIRE_CAN_OFFLINE ? " offline" : "",
+               message->capabilities & WIRE_CAN_PARK ? " park" : "",
+               message->capabilities & WIRE_CAN_QUIET ? " quiet" : "",
+               message->capabilities & WIRE_CAN_SPARSE ? " sparse" : "");
+        break;
     case WIRE_ERROR: puts("error"); break;
     case WIRE_ALLOCATE:
         printf("allocate %" PRId64 " %" PRIu32 " %" PRIu32 " %d %" PRIu32 "\n", order->sequence, order->cpus,

@@ -34,7 +34,7 @@ NOTICES_PER_SECOND = 0.1
 NOTICES_AT_ONCE = 5.0
 UNREAD_LIMIT_BYTES = 64 * 1024  # if the guest leaves more unread, the channel is closed and opened again
 UNREAD_S = 1.0  # if data is unsent for longer than this, the guest does not read
-STALE_REPORT_S = 1.5
+STALE_REPORT_S = 2.5  # an agent with nothing new to say reports once a second
 SEQUENCES_KEPT = 64
 
 _NO_LINE = b"\n"  # no line begins so
@@ -309,7 +309,9 @@ class AgentLink:
         if self._socket is None or self.hello is not None:
             return
         hello = messages.HostHello(
-            daemon=f"vscaf {__version__}", versions=[messages.WIRE_VERSION], capabilities=[messages.QUIET]
+            daemon=f"vscaf {__version__}",
+            versions=[messages.WIRE_VERSION],
+            capabilities=[messages.QUIET, messages.SPARSE],
         )
         if not self.send(hello):
             return

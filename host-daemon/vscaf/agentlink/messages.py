@@ -11,6 +11,7 @@ from msgspec import Meta
 
 WIRE_VERSION = 1
 QUIET = "quiet"
+SPARSE = "sparse"
 LINE_LIMIT_BYTES = 65536
 
 Count = Annotated[int, Meta(ge=0, le=4096)]
@@ -111,7 +112,7 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     override: bool = False
     """VSCAF_MALLEABLE in its environment sets how malleable it is."""
     long_section: bool = False
-    """Its section lasts longer than a period. It is rigid meanwhile."""
+    """Its section has lasted for a second or longer. It is rigid meanwhile."""
     contained: bool = False
     """It is kept to its share of the guest's CPUs."""
     ipc: InstructionsPerCycle | None = None
@@ -161,7 +162,8 @@ class HostHello(Message, tag="hello", frozen=True, kw_only=True, gc=False):
     versions: Versions | msgspec.UnsetType = msgspec.UNSET
     """The wire versions that it supports."""
     capabilities: Capabilities | msgspec.UnsetType = msgspec.UNSET
-    """What it can do; QUIET: it understands a report that says `quiet`."""
+    """What it can do. QUIET: it understands a report that says `quiet`. SPARSE: a report that repeats the last one need
+    come only once a second."""
 
 
 class Allocate(Message, tag="allocate", frozen=True, kw_only=True, gc=False):

@@ -12,8 +12,8 @@ QUIET_PERIODS = 4.2
 """Periods from one look to the next while the host is quiet. With the usual period a little more than
 inference.STEADY_WINDOW_S, so that each look ends a window of every domain."""
 
-LATE_REPORT_S = 0.6
-"""An agent that has missed two reports may have stopped."""
+LATE_REPORT_S = 1.4
+"""An agent reports once a second at least. One that is later than this may have stopped."""
 
 _STEADY = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING})
 

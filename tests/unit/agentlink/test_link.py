@@ -138,7 +138,7 @@ def test_a_quiet_agent_owes_a_report_only_after_an_allocation(tmp_path: Path, mo
     async def work() -> None:
         async with linked(tmp_path / "s", quiet) as link:
             await until(lambda: link.report is not None)
-            assert greeted[0].capabilities == ["quiet"]
+            assert greeted[0].capabilities == ["quiet", "sparse"]
             later_s = clock.now_s() + 3600.0
             monkeypatch.setattr(clock, "now_s", lambda: later_s)
             assert link.quiet and link.age_s() == 0.0 and link.condition == CONNECTED
