@@ -498,6 +498,30 @@ static void test_newcomer_has_an_equal_share_for_its_time(void **state)
     assert_int_equal(team(poor), 1);
 }
 
+static void test_a_section_is_long_from_a_second_on(void **state)
+{
+    (void)state;
+    struct client *program = join(0);
+    for (uint64_t started = 1; started <= 2; started++) {
+        atomic_store(&program->page->started, started);
+        periods(1, FIRST, 0.0); /* the agent sees it for the first time */
+        for (uint64_t seen_ns = now_ns; now_ns < seen_ns + SECOND_NS; periods(1, FIRST, 0.0))
+            assert_false(program->long_section);
+        assert_true(program->long_section);
+        periods(8, FIRST, 0.0);
+        assert_true(program->long_section);
+        atomic_store(&program->page->finished, started);
+        periods(1, FIRST, 0.0);
+        assert_false(program->long_section);
+    }
+    for (uint64_t number = 3; number < 13; number++) { /* sections of half a second, one after the other */
+        atomic_store(&program->page->finished, number - 1);
+        atomic_store(&program->page->started, number);
+        periods(2, FIRST, 0.0);
+        assert_false(program->long_section);
+    }
+}
+
 static void take(const char *line)
 {
     messages_handle(agent, line, strlen(line));
@@ -763,6 +787,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_others_use_is_asked_for, begin, end),
         cmocka_unit_test_setup_teardown(test_newcomer_has_an_equal_share_for_its_time, begin, end),
         cmocka_unit_test_setup_teardown(test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_section_is_long_from_a_second_on, begin, end),
         cmocka_unit_test_setup_teardown(test_quiet_until_something_changes, begin, end),
         cmocka_unit_test_setup_teardown(test_a_sparse_host_gets_news_at_once_and_the_same_once_a_second, begin, end),
         cmocka_unit_test_setup_teardown(test_an_older_host_gets_every_report, begin, end),
