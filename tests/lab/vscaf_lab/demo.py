@@ -123,7 +123,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
     if any(found is Verdict.DISTURBED for found, _ in verdicts):
         console.print("The host was busy with something else in every try: run the demo again when the host is idle.")
     if any(found is Verdict.OPEN for found, _ in verdicts):
-        console.print("Open: the rounds differ too much, or there is only one, to tell. Run more with ARGS='--rounds 5'.")
+        console.print(f"Open: more rounds are needed to tell: {command} ARGS='--rounds 5'", highlight=False)
     minutes = (time.monotonic() - started_s) / 60
     console.print(f"{minutes:.1f} minutes; {path}, pictures and logs in the same directory", highlight=False)
     return 1 if any(found is Verdict.MISSED for found, _ in verdicts) else 0
