@@ -205,7 +205,7 @@ def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
         # A plug waits for its QEMU and is given up after 30 s. Until it comes back, no other call is made. If the
         # listing waits for the same QEMU, for less than a second, the plug waits for that job, which libvirt ends after
         # 30 s, too: then the next call is refused because of the job.
-        with pytest.raises(HypervisorUnreachable, match="still waiting|another job of libvirt holds it"):
+        with pytest.raises(HypervisorUnreachable, match=r"still waiting|another job of libvirt holds it"):
             await asyncio.wait_for(rig.host.plug(seen[HANGING].key, 2), HANG_S)
         with pytest.raises(HypervisorUnreachable, match="still waiting"):
             await rig.host.pin_vcpus(seen[HANGING].key, {0: FIRST})
