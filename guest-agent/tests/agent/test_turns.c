@@ -642,6 +642,27 @@ static void test_a_sparse_host_gets_news_at_once_and_the_same_once_a_second(void
     }
 }
 
+static void test_each_part_of_a_report_is_news_alone(void **state)
+{
+    (void)state;
+    struct client *program = join(0);
+    uint64_t before = agent_report_hash(agent);
+    agent->shares.demand ^= 1;
+    assert_int_not_equal(agent_report_hash(agent), before);
+    agent->shares.demand ^= 1;
+    program->share ^= 1;
+    assert_int_not_equal(agent_report_hash(agent), before);
+    program->share ^= 1;
+    bool *flags[] = {&program->running, &program->long_section, &program->contained};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        *flags[i] = !*flags[i];
+        assert_int_not_equal(agent_report_hash(agent), before);
+        *flags[i] = !*flags[i];
+    }
+    program->load_cpus += 0.5; /* a measurement */
+    assert_int_equal(agent_report_hash(agent), before);
+}
+
 static void test_who_is_connected_or_computes_keeps_it_awake(void **state)
 {
     (void)state;
@@ -790,6 +811,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_section_is_long_from_a_second_on, begin, end),
         cmocka_unit_test_setup_teardown(test_quiet_until_something_changes, begin, end),
         cmocka_unit_test_setup_teardown(test_a_sparse_host_gets_news_at_once_and_the_same_once_a_second, begin, end),
+        cmocka_unit_test_setup_teardown(test_each_part_of_a_report_is_news_alone, begin, end),
         cmocka_unit_test_setup_teardown(test_an_older_host_gets_every_report, begin, end),
         cmocka_unit_test_setup_teardown(test_who_is_connected_or_computes_keeps_it_awake, begin, end),
         cmocka_unit_test_setup_teardown(test_a_mask_of_the_agents_own_bounds_no_team, begin, end),
