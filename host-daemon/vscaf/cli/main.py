@@ -100,7 +100,7 @@ def daemon(config: Path, verbose: bool, help_config: bool) -> None:
         datefmt="%H:%M:%S",
         stream=sys.stderr,
     )
-    for library in ("asyncio", "aiohttp", "ThreadSafeEvents"):
+    for library in ("asyncio", "aiohttp"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
         sys.exit(asyncio.run(serve(load_config(config), config.absolute())))

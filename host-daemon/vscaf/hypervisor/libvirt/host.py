@@ -1,6 +1,7 @@
 """The host through libvirt. No libvirt call blocks the loop's thread, and a domain that hangs does not delay others."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from vscaf.hypervisor.libvirt.connection import Connections
 from vscaf.hypervisor.libvirt.descriptions import Descriptions
 from vscaf.hypervisor.libvirt.domain_events import register_domain_events
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
-from vscaf.hypervisor.libvirt.events import register_events
+from vscaf.hypervisor.libvirt.events import start_events
 from vscaf.hypervisor.libvirt.jobs import blocking_ms
 from vscaf.hypervisor.libvirt.listing import LIVE, Row, list_domains
 from vscaf.hypervisor.libvirt.masks import cpus_mask, mask_cpus
@@ -73,7 +74,7 @@ class LibvirtHost:
 
     async def open(self) -> None:
         """Connects. HypervisorUnreachable if that fails; UsageError if the connection cannot do what vscaf needs."""
-        register_events()
+        start_events()
         self._loop = asyncio.get_running_loop()
         await self._on_host("connect", lambda connection: None)
         await self._on_host("try what may be done", lambda connection: refuse_unusable(connection, self.uri))
@@ -88,7 +89,6 @@ class LibvirtHost:
         for task in self._reading.values():
             task.cancel()
         self._connections.close()
-        await asyncio.sleep(0)  # libvirt's free callbacks must run before the loop ends
 
     async def host_cpus(self) -> HostCpus:
         """The host's pCPUs. The capabilities are read again only if a pCPU went online or offline."""
@@ -396,9 +396,18 @@ class LibvirtHost:
             raise
 
     def _register(self, connection: Any) -> None:
-        complete = register_domain_events(connection, self._domain_changed, self._domain_tuned)
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._listening_again, complete)
+        loop = self._loop
+        assert loop is not None  # open() connects
+
+        def on_loop(told: Callable[[DomainKey], None]) -> Callable[[DomainKey], None]:
+            def tell(key: DomainKey) -> None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended: nobody listens any more
+                    loop.call_soon_threadsafe(told, key)
+
+            return tell
+
+        complete = register_domain_events(connection, on_loop(self._domain_changed), on_loop(self._domain_tuned))
+        loop.call_soon_threadsafe(self._listening_again, complete)
 
     def _listening_again(self, complete: bool) -> None:
         self._descriptions.events_complete = complete
@@ -406,7 +415,7 @@ class LibvirtHost:
         self._on_change()
 
     def _domain_changed(self, key: DomainKey) -> None:
-        """Event callback, called on the loop."""
+        """Event callback, called on the asyncio loop."""
         self._descriptions.outdate(key.uuid)
         self._on_change()
 
@@ -416,7 +425,7 @@ class LibvirtHost:
         return self._reports_tuning
 
     def _domain_tuned(self, key: DomainKey) -> None:
-        """Event callback, called on the loop."""
+        """Event callback, called on the asyncio loop."""
         self._reports_tuning = True
         self._on_tuned(key)
 
