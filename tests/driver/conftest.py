@@ -1,4 +1,4 @@
-"""One asyncio loop for all tests of a process, because libvirt's events are bound to one loop."""
+"""An asyncio loop whose clock waits for libvirt, for each test."""
 
 import asyncio
 import gc
@@ -10,9 +10,9 @@ from .faults import late_by
 from .patient_loop import PatientLoop
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def loop_runner() -> Iterator[asyncio.Runner]:
-    """Runs coroutines on the session's loop."""
+    """Runs coroutines on a loop of the test's own."""
     with asyncio.Runner(loop_factory=PatientLoop) as runner, late_by(runner.get_loop().time):
         yield runner
 

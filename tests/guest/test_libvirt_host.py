@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import libvirt
 import pytest
@@ -28,27 +26,6 @@ LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 FIRST, LAST = frozenset({POOL[0]}), frozenset({POOL[1]})
 TIMEOUT_S = 5.0
 STEADY, HANGING, HUNG, AGAIN = (unique(name) for name in ("steady", "hanging", "hung", "again"))
-
-
-class LoopThread:
-    """A loop that runs from the first of these tests until the process ends.
-
-    libvirt's events are bound to one loop in a process. From then on libvirtd expects each connection of the process to
-    answer its keepalives, also connections of other tests. For this the loop must run.
-    """
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, name="libvirt events", daemon=True).start()
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self.loop).result()
-
-
-@pytest.fixture(scope="session")
-def runner() -> LoopThread:
-    """Runs coroutines on the loop that gets libvirt's events."""
-    return LoopThread()
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +53,7 @@ class Rig(HostRig):
     tuned: list[DomainKey] = field(default_factory=list)
 
 
-def with_host(lab: PrivateLibvirt, runner: LoopThread, work: Callable[[Rig], Awaitable[None]]) -> None:
+def with_host(lab: PrivateLibvirt, work: Callable[[Rig], Awaitable[None]]) -> None:
     async def run() -> None:
         def changed() -> None:
             rig.changes += 1
@@ -89,12 +66,10 @@ def with_host(lab: PrivateLibvirt, runner: LoopThread, work: Callable[[Rig], Awa
         finally:
             await rig.host.close()
 
-    runner.run(run())
+    asyncio.run(run())
 
 
-def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
-    shared_lab: PrivateLibvirt, runner: LoopThread
-) -> None:
+def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(shared_lab: PrivateLibvirt) -> None:
     """When libvirtd starts, it counts on from the largest number in use."""
 
     def seen() -> DomainSeen:
@@ -103,7 +78,7 @@ def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
         async def work(rig: Rig) -> None:
             found.append(await rig.seen(AGAIN))
 
-        with_host(shared_lab, runner, work)
+        with_host(shared_lab, work)
         return found[0]
 
     shared_lab.restart_libvirtd()  # from now on it counts from the largest number in use
@@ -127,7 +102,7 @@ def test_two_runs_that_libvirt_gives_the_same_number_have_two_starts(
 
 
 def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest]
 ) -> None:
     """libvirt keeps the pin of an absent vCPU, and sets it before it answers the plug. The guest uses the vCPU
     later."""
@@ -160,12 +135,10 @@ def test_behaviour_22_a_plugged_vcpu_is_pinned_from_its_first_moment(
         assert (seen.vcpus, seen.plugged, set(seen.vcpu_time_s)) == (3, frozenset({0, 1, 2}), {0, 1, 2})
         assert rig.tuned[-1] == seen.key
 
-    with_host(shared_lab, runner, work)
+    with_host(shared_lab, work)
 
 
-def test_behaviour_16_a_vcpu_enabled_alone(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
-) -> None:
+def test_behaviour_16_a_vcpu_enabled_alone(shared_lab: PrivateLibvirt, guests: dict[str, Guest]) -> None:
     """vCPU 3 is there without 1 and 2. Its number is reported and pinned, and a plug fills the gap with pinned
     vCPUs."""
 
@@ -181,11 +154,11 @@ def test_behaviour_16_a_vcpu_enabled_alone(
         assert settings.vcpu_pins[0] == FIRST
         assert {pin for vcpu, pin in settings.vcpu_pins.items() if vcpu} == {LAST}
 
-    with_host(shared_lab, runner, work)
+    with_host(shared_lab, work)
 
 
 def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
+    shared_lab: PrivateLibvirt, guests: dict[str, Guest]
 ) -> None:
     """Two QEMUs get SIGSTOP. Listings and calls on the third go on. Calls on the two fail, and later work again."""
     stopped = [guests[name].qemu_pid for name in (HANGING, HUNG)]
@@ -226,15 +199,13 @@ def test_behaviour_30_qemus_that_are_stopped_hold_up_nobody(
             assert (await rig.answered(rig.host.settings, seen[name].key)).vcpu_pins[0] == LAST
 
     try:
-        with_host(shared_lab, runner, work)
+        with_host(shared_lab, work)
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
 
 
-def test_behaviour_7_a_read_only_socket(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
-) -> None:
+def test_behaviour_7_a_read_only_socket(shared_lab: PrivateLibvirt, guests: dict[str, Guest]) -> None:
     async def work() -> None:
         host = LibvirtHost(shared_lab.uri.replace("libvirt-sock", "libvirt-sock-ro"), TIMEOUT_S)
         try:
@@ -244,13 +215,11 @@ def test_behaviour_7_a_read_only_socket(
             await host.close()
 
     before = guests[STEADY].domain.XMLDesc()
-    runner.run(work())
+    asyncio.run(work())
     assert guests[STEADY].domain.XMLDesc() == before
 
 
-def test_what_anybody_changes_is_told_at_once(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
-) -> None:
+def test_what_anybody_changes_is_told_at_once(shared_lab: PrivateLibvirt, guests: dict[str, Guest]) -> None:
     """Behaviours 28 and 32: changes of pins, weight, vCPUs, metadata, and of the agent's channel."""
     domain = guests[HANGING].domain
     channel = (
@@ -299,14 +268,14 @@ def test_what_anybody_changes_is_told_at_once(
 
         await rig.until(back)
 
-    with_host(shared_lab, runner, work)
+    with_host(shared_lab, work)
 
 
 async def _equal(value: bool) -> bool:
     return value
 
 
-def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, runner: LoopThread) -> None:
+def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt) -> None:
     """I/O threads are pinned one by one, a weight leaves quota and period alone, and an unplug under TCG is refused."""
     name = unique("threads")
     guest = Guest(shared_lab, name, IMAGE, vcpus=2, max_vcpus=2, memory_mib=256)
@@ -336,14 +305,12 @@ def test_behaviours_25_and_35_io_threads_and_weight(shared_lab: PrivateLibvirt, 
         assert await rig.answered(rig.host.settings, seen.key) == found
 
     try:
-        with_host(shared_lab, runner, work)
+        with_host(shared_lab, work)
     finally:
         domain.destroy()
 
 
-def test_behaviour_11_libvirtd_restarts(
-    shared_lab: PrivateLibvirt, guests: dict[str, Guest], runner: LoopThread
-) -> None:
+def test_behaviour_11_libvirtd_restarts(shared_lab: PrivateLibvirt, guests: dict[str, Guest]) -> None:
     """libvirtd is killed and started. Meanwhile all is unknown, then runs, pins and counts are the same, and events
     come again."""
 
@@ -371,4 +338,4 @@ def test_behaviour_11_libvirtd_restarts(
         guests[STEADY].domain.pinVcpu(0, tuple(cpu in FIRST for cpu in range(max(POOL) + 1)))
         await rig.until(lambda: _equal(seen.key in rig.tuned))
 
-    with_host(shared_lab, runner, work)
+    with_host(shared_lab, work)

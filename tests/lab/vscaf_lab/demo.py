@@ -150,7 +150,7 @@ def read_command(arguments: Sequence[str] | None) -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(prog="demo", description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="directory for report, pictures, logs")
-    parser.add_argument("--rounds", type=at_least_one, default=3, help="rounds; medians are reported (default: 3)")
+    parser.add_argument("--rounds", type=at_least_one, default=2, help="rounds; medians are reported (default: 2)")
     parser.add_argument("--quick", action="store_true", help="little work, one round: a preview, not a measurement")
     parser.add_argument("--no-vm", action="store_true", help="no guests: plain programs on this machine")
     parser.add_argument(

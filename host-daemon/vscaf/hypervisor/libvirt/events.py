@@ -6,6 +6,7 @@ libvirtaio, each change would wake it.
 
 import logging
 import threading
+import time
 
 import libvirt
 
@@ -13,6 +14,8 @@ log = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 _started = False
+
+AFTER_ERROR_S = 1.0  # an error that persists keeps no pCPU busy
 
 
 def start_events() -> None:
@@ -34,3 +37,4 @@ def _run() -> None:
             libvirt.virEventRunDefaultImpl()
         except libvirt.libvirtError as error:  # without the loop, connections would die unnoticed
             log.error("libvirt's event loop: %s", error)
+            time.sleep(AFTER_ERROR_S)
