@@ -44,6 +44,7 @@ def main() -> int:
         return 2
     directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
+    vscaf.load_all()
     show_no_hidden_options(vscaf)
     write_man_pages("vscaf", vscaf, version=__version__, target_dir=str(directory))
     for made in directory.glob("*.1"):

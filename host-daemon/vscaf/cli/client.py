@@ -17,6 +17,7 @@ from vscaf_policies import PolicyError
 from vscaf_policies.registry import load_policy, policy_names
 
 from vscaf.cli.completion import complete_domain, complete_policy
+from vscaf.cli.lazy_group import LazyGroup
 from vscaf.cli.status_table import table
 from vscaf.command_line import (
     config_option,
@@ -137,7 +138,7 @@ def event_line(event: Mapping[str, Any]) -> str:
     return printable(line)
 
 
-@click.group()
+@click.group(cls=LazyGroup, commands_at={"check": "vscaf.cli.policy_check:check"})
 def policy() -> None:
     """Show and set the policy, which allots CPUs to the domains.
 
@@ -419,6 +420,3 @@ async def _restore(config: Path, domain: str | None, no_daemon: NoDaemon) -> lis
     except UsageError as error:
         raise UsageError(f"no daemon answers ({no_daemon}), and its journal cannot be used: {error}") from error
     return await restore_from_journal(loaded, domain)
-
-
-COMMANDS = (status, events, policy, reload, release, manage, off)

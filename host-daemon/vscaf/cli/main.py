@@ -1,4 +1,4 @@
-"""The `vscaf` command: the daemon, `check-config`, and the commands of `cli/client.py`."""
+"""The `vscaf` command: the daemon, `check-config`, and where the other commands are."""
 
 import asyncio
 import json
@@ -11,28 +11,37 @@ from typing import Any
 import click
 
 from vscaf import __version__
-from vscaf.bench.command import bench
-from vscaf.cli.client import COMMANDS, policy
-from vscaf.cli.completion import completion
-from vscaf.cli.doctor import doctor
-from vscaf.cli.explain import explain
-from vscaf.cli.plot import plot
-from vscaf.cli.policy_check import check
-from vscaf.cli.record import record
-from vscaf.cli.replay import replay
-from vscaf.cli.top import top
+from vscaf.cli.lazy_group import LazyGroup
 from vscaf.command_line import config_option
 from vscaf.config import DEFAULT_CONFIG, HELP, Config, load_config
 from vscaf.core.place.topology import SmtMode, pool_topology
 from vscaf.errors import HypervisorError, NotSupported, UsageError, VscafError
-from vscaf.prepare.command import prepare
-from vscaf.simulate.command import simulate
 from vscaf.terminal import one_line
 from vscaf.top.host_cpus import read_host_cpus
 
+COMMANDS_AT = {
+    "bench": "vscaf.bench.command:bench",
+    "completion": "vscaf.cli.completion:completion",
+    "doctor": "vscaf.cli.doctor:doctor",
+    "events": "vscaf.cli.client:events",
+    "explain": "vscaf.cli.explain:explain",
+    "manage": "vscaf.cli.client:manage",
+    "off": "vscaf.cli.client:off",
+    "plot": "vscaf.cli.plot:plot",
+    "policy": "vscaf.cli.client:policy",
+    "prepare": "vscaf.prepare.command:prepare",
+    "record": "vscaf.cli.record:record",
+    "release": "vscaf.cli.client:release",
+    "reload": "vscaf.cli.client:reload",
+    "replay": "vscaf.cli.replay:replay",
+    "simulate": "vscaf.simulate.command:simulate",
+    "status": "vscaf.cli.client:status",
+    "top": "vscaf.cli.top:top",
+}
 
-class Commands(click.Group):
-    """A group whose commands end in the same way: with status 2 after a UsageError, with 1 after another VscafError,
+
+class Commands(LazyGroup):
+    """The commands. They end in the same way: with status 2 after a UsageError, with 1 after another VscafError,
     each printed as one line, and with 130 when they are interrupted."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -48,6 +57,7 @@ class Commands(click.Group):
 
 @click.group(
     cls=Commands,
+    commands_at=COMMANDS_AT,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit status: 0: done. 1: it could not be done, or only in part. 2: the request or the configuration is "
     "wrong, and nothing was changed. 130: interrupted.",
@@ -64,11 +74,6 @@ def main(context: click.Context) -> None:
     """
     if os.environ.get("NO_COLOR"):
         context.color = False  # what rich prints obeys it by itself
-
-
-for command in (*COMMANDS, top, plot, explain, record, replay, doctor, prepare, simulate, bench, completion):
-    main.add_command(command)
-policy.add_command(check)
 
 
 @main.command(short_help="Run the daemon in the foreground.")
