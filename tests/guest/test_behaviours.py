@@ -186,6 +186,7 @@ def test_behaviour_01_05_12_plugged_one_after_the_other(shared_lab: PrivateLibvi
         assert where(guest) == EVERYWHERE
 
 
+@pytest.mark.long
 def test_behaviour_02_vcpus_of_the_boot_stay(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     """libvirt refuses to unplug them. vscaf takes pCPUs away without trying an unplug."""
     one, other = pair
@@ -609,6 +610,7 @@ def test_behaviour_34_a_snapshot_from_before_the_plug(shared_lab: PrivateLibvirt
             until(lambda: all_say(guest, 2), "all counts of vCPUs are 2")
 
 
+@pytest.mark.long
 def test_behaviour_35_quota_and_period_stay(shared_lab: PrivateLibvirt, pair: Pair) -> None:
     """vscaf neither uses nor changes the operator's quota and period, whatever else changes."""
     one, other = pair

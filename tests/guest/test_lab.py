@@ -59,6 +59,28 @@ def test_a_guest_boots_computes_and_leaves_no_trace(tmp_path: Path) -> None:
     wait_until_gone(lab.directory, pids, "lab-whole")
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_guest_that_hangs_at_boot_is_started_again_once(
+    persistent: bool, shared_lab: PrivateLibvirt, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(guest_module, "BOOT_CPU_S", 6.0)  # so that it does not take long
+    computes = 'rdinit=/bin/busybox -- sh -c "while :; do :; done"'
+    guest = Guest(shared_lab, "lab-hangs", IMAGE, memory_mib=256, kernel_arguments=computes, persistent=persistent)
+    if guest.domain_type == "kvm":
+        pytest.skip("only emulated guests hang")
+    try:
+        guest.launch()
+        guest.kernel_arguments = ""
+        if persistent:
+            uuid = f"<uuid>{guest.domain.UUIDString()}</uuid>"
+            shared_lab.connection.defineXML(guest.xml.replace("</name>", f"</name>{uuid}", 1))
+        guest.wait_ready()
+        assert guest.run("echo it works").text == "it works\n"
+        assert guest.started_again and caplog.text.count("started again") == 1
+    finally:
+        guest.stop()
+
+
 def test_a_guest_that_does_not_answer_shows_where_it_is(shared_lab: PrivateLibvirt) -> None:
     guest = Guest(shared_lab, "lab-late", IMAGE, vcpus=2)
     try:
@@ -153,6 +175,7 @@ def test_sampler_agrees_with_the_pins(lab: PrivateLibvirt) -> None:
         assert all(a.run_ns <= b.run_ns for a, b in itertools.pairwise(first))
 
 
+@pytest.mark.long
 def test_two_labs_do_not_see_each_other(lab: PrivateLibvirt, tmp_path: Path) -> None:
     with (
         PrivateLibvirt(logs=tmp_path / "other", cache=CACHE) as other,
