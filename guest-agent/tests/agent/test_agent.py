@@ -235,7 +235,7 @@ def test_silent_connection_is_dropped(rig: Rig) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
         silent.settimeout(DEADLINE_S)
         silent.connect(str(rig.socket_path))
-        assert silent.recv(100) == b""  # test_turns.c checks when
+        assert silent.recv(100) == b""  # test_connections.c checks when
 
 
 def test_kill_and_restart(rig: Rig) -> None:

@@ -80,7 +80,7 @@ def test_parked_for_long_is_offlined_and_comes_back(rig: Rig) -> None:
     tree = Tree(rig)
     rig.start()  # --park auto
     assert rig.ack(rig.allocate(2))["online"] == [0, 1] and not offlined(rig)
-    wait_until(lambda: rig.online() == [0, 1], "offline after it was parked for long")  # test_turns.c checks when
+    wait_until(lambda: rig.online() == [0, 1], "offline after it was parked for long")  # test_orders.c checks when
     assert tree.state() == "isolated" and tree.parked() == "2-3", "without it they would come back online unparked"
     assert rig.message("report", lambda r: r["online"] == [0, 1])
     assert rig.ack(rig.allocate(4))["online"] == [0, 1, 2, 3] == rig.online()

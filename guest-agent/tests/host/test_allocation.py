@@ -77,7 +77,7 @@ def test_shrink_gives_up_at_the_deadline(rig: Rig) -> None:
     program = on_all(rig)
     program.say("begin")
     program.process.send_signal(signal.SIGSTOP)
-    ack = rig.ack(rig.allocate(1, deadline_ms=300))  # test_turns.c checks that it is exactly then
+    ack = rig.ack(rig.allocate(1, deadline_ms=300))  # test_orders.c checks that it is exactly then
     assert ack["online"] == [0] == rig.online() and not ack["sections_ended"]
 
 

@@ -75,7 +75,7 @@ def test_a_host_that_reads_again_gets_the_newest(rig: Rig) -> None:
 
 
 def test_agent_that_was_held_up(rig: Rig) -> None:
-    """One period lasts seconds: every figure stays possible, and the agent goes on. test_turns.c checks more."""
+    """One period lasts seconds: every figure stays possible, and the agent goes on. test_shares.c checks more."""
     rig.start()
     program = rig.join()
     program.say("busy 1")

@@ -54,7 +54,7 @@ def test_newcomer_has_an_equal_share_whatever_is_known(rig: Rig) -> None:
     good = rig.join()
     good.say("busy 1")
     good.say("estimate 0 4 3900000 20000 30")
-    # The equal shares last for 2 s only, so the test reads every report. test_turns.c checks the exact time. A program
+    # The equal shares last for 2 s only, so the test reads every report. test_shares.c checks the exact time. A program
     # that gets no CPU for a period passes for idle, maybe for all of that time. Then the test tries another newcomer.
     for _ in range(30):
         poor = rig.join()

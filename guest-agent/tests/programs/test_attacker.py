@@ -379,7 +379,7 @@ def test_floods_keep_nobody_out(place: Place, joins: str) -> None:
     results = [place.result(attack) for attack in attacks]
     share = (place.used_s() - used_s) / (time.monotonic() - began)
     print(f"{joins=}: {share:.1%} of a CPU; {results}")
-    # test_turns.c checks how much CPU time serving takes at most.
+    # test_connections.c checks how much CPU time serving takes at most.
     # 100 joins at once, then 20 a second. The time is measured from before the first join to after the last.
     managed = sum(result.get("status 0", 0) for result in results)
     assert managed <= 100 + 20 * (time.monotonic() - began) + 1, results

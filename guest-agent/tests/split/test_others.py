@@ -1,4 +1,4 @@
-"""Joined programs leave other processes the CPUs that those use. test_turns.c checks the exact figures."""
+"""Joined programs leave other processes the CPUs that those use. test_shares.c checks the exact figures."""
 
 from __future__ import annotations
 

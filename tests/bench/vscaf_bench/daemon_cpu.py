@@ -1,4 +1,4 @@
-"""The daemon's cost: messages that it decodes per second, and its CPU time with a hundred guests at 4 Hz.
+"""The daemon's cost: messages that it decodes per second, and its CPU time with a hundred guests.
 
 The real daemon runs in a process of its own (`python -m vscaf_bench.daemon_cpu`), its guests in another one
 (`simulated_guests`). The host is a simulated one, or libvirt's test driver in the daemon's process. CPU time is that of
@@ -180,13 +180,13 @@ def child(*command: str, patience_s: float = PATIENCE_S) -> Iterator[subprocess.
 
 
 def share_of_a_core(
-    host: str, guests: int, changes: int, seconds: int, hostile: int = 0
+    host: str, guests: int, seconds: int, *, changes: int = 0, hostile: int = 0, older: int = 0
 ) -> tuple[list[float], dict[str, object]]:
     """The daemon's CPU time in each second, in % of a core, and its state at the end."""
     with tempfile.TemporaryDirectory(prefix="vscaf-") as name:
         directory = Path(name)
         with (
-            child("vscaf_bench.simulated_guests", name, str(guests), str(changes), str(hostile)),
+            child("vscaf_bench.simulated_guests", name, *map(str, (guests, changes, hostile, older))),
             child("vscaf_bench.daemon_cpu", host, name, str(guests)) as daemon,
         ):
             time.sleep(SETTLING_S if host == "none" else 0.0)
@@ -230,13 +230,15 @@ def measure_messages(report: Report, quick: bool) -> None:
 def measure(quick: bool, report: Report) -> None:
     """messages.decoded; daemon.cpu.100_guests and, as details, the same on the test driver and with changes.
 
+    daemon.cpu.100_older_guests: the same with agents that report four times a second, whatever has changed.
     daemon.cpu.hostile_1 and hostile_16: the same if 1 or 16 guests alternate their reports as fast as they are read.
     """
     measure_messages(report, quick)
     seconds = 5 if quick else 20
-    shares, state = share_of_a_core("simulated", GUESTS, 0, seconds)
-    shares_of_all = shares
-    report.add(Result(f"daemon.cpu.{GUESTS}_guests", "%", *median_interval(shares), len(shares), bar="<= 1% of a core"))
+    name = f"daemon.cpu.{GUESTS}_guests"
+    shares, state = share_of_a_core("simulated", GUESTS, seconds)
+    base = median_interval(shares)[0]
+    report.add(Result(name, "%", *median_interval(shares), len(shares), bar="<= 1% of a core"))
     details: dict[str, object] = {"state": state, "each_second": shares}
     others = [
         ("links_alone", "none", GUESTS, 0),
@@ -244,17 +246,20 @@ def measure(quick: bool, report: Report) -> None:
         ("no_guest_but_two", "simulated", 2, 0),
         ("one_starts_or_stops_a_second", "simulated", GUESTS, 1),
     ]
-    for name, host, guests, changes in others[: 2 if quick else None]:
-        shares, state = share_of_a_core(host, guests, changes, seconds)
-        details[name] = {"percent": median_interval(shares), "state": state}
-    report.details[f"daemon.cpu.{GUESTS}_guests"] = details
-    base = median_interval(shares_of_all)[0]
-    for hostile in HOSTILE:
-        shares, state = share_of_a_core("simulated", GUESTS, 0, seconds, hostile)
+    for other, host, guests, changes in others[: 2 if quick else None]:
+        shares, state = share_of_a_core(host, guests, seconds, changes=changes)
+        details[other] = {"percent": median_interval(shares), "state": state}
+    report.details[name] = details
+
+    def compare(other: str, *, hostile: int = 0, older: int = 0) -> None:
+        shares, state = share_of_a_core("simulated", GUESTS, seconds, hostile=hostile, older=older)
         value, low, high = median_interval(shares)
-        name, other = f"daemon.cpu.hostile_{hostile}", f"daemon.cpu.{GUESTS}_guests"
-        report.add(Result(name, "%", value, low, high, len(shares), other, base, value / base))
-        report.details[name] = {"state": state, "each_second": shares}
+        report.add(Result(other, "%", value, low, high, len(shares), name, base, value / base))
+        report.details[other] = {"state": state, "each_second": shares}
+
+    compare(f"daemon.cpu.{GUESTS}_older_guests", older=GUESTS)
+    for hostile in HOSTILE:
+        compare(f"daemon.cpu.hostile_{hostile}", hostile=hostile)
 
 
 def main() -> None:

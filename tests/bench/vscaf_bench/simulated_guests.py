@@ -1,11 +1,12 @@
 """Guests for benchmarks of the daemon. They only use the agents' protocol, over UNIX sockets.
 
-    python -m vscaf_bench.simulated_guests DIRECTORY NUMBER [CHANGES [HOSTILE]]
+    python -m vscaf_bench.simulated_guests DIRECTORY NUMBER [CHANGES [HOSTILE [OLDER]]]
 
-serves DIRECTORY/0.sock and so on, one socket for each guest. Each guest reports four times per second, at a time of its
-own, like an agent with three programs: figures that differ a little each time. Every second, CHANGES of them (0) start
-or stop computing. The first HOSTILE of them (0) change their report HOSTILE_PER_SECOND times per second, about as often
-as the daemon reads a guest: the demand, the online CPUs, and the acknowledgement.
+serves DIRECTORY/0.sock and so on, one socket for each guest. Each guest looks four times per second, at a time of its
+own, like an agent with three programs: figures that differ a little each time. It reports what is news, and the rest
+once a second. The last OLDER of them (0) report each time, like agents without the capability `sparse`. Every second,
+CHANGES of them (0) start or stop computing. The first HOSTILE of them (0) change their report HOSTILE_PER_SECOND times
+per second, about as often as the daemon reads a guest: the demand, the online CPUs, and the acknowledgement.
 It prints "ready", and ends when its standard input ends.
 """
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PERIOD_S = 0.25
+UNCHANGED_S = 1.0  # between two reports without news
 VCPUS = 4
 PROGRAMS = 3
 HOSTILE_PER_SECOND = 90
@@ -92,6 +94,10 @@ class Guest:
     lines: dict[tuple[int, int, bool], list[bytes]] = field(default_factory=dict)
     turn: int = 0
     hostile: bool = False
+    capabilities: tuple[str, ...] = ("offline", "quiet", "sparse")
+    sparse: bool = False  # the host needs no report without news
+    reported: tuple[int, int, bool] | None = None
+    reported_s: float = 0.0
 
     def send(self, data: bytes) -> None:
         assert self.channel is not None
@@ -101,10 +107,17 @@ class Guest:
 
     def report(self, rng: random.Random) -> None:
         state = (self.sequence, self.online, self.computing)
+        self.reported, self.reported_s = state, time.monotonic()
         if state not in self.lines:
             self.lines = {state: [report_line(rng, *state) for _ in range(16)]}
         self.turn += 1
         self.send(self.lines[state][self.turn % 16])
+
+    def look(self, rng: random.Random) -> None:
+        """A period has ended: reports, if there is news or it is time."""
+        news = self.reported != (self.sequence, self.online, self.computing)
+        if news or not self.sparse or time.monotonic() - self.reported_s > UNCHANGED_S - PERIOD_S / 2:
+            self.report(rng)
 
     def alternate(self) -> None:
         """Sends a report and an acknowledgement in which demand, acknowledgement and online CPUs have changed."""
@@ -130,8 +143,9 @@ class Guest:
             if order.get("type") == "hello":
                 cpus = {"possible": VCPUS, "present": VCPUS, "online": list(range(self.online))}
                 hello = {"v": 1, "type": "hello", "agent": "simulated", "boot_id": "x", "cpus": cpus}
-                self.send(json.dumps({**hello, "capabilities": ["offline"]}).encode() + b"\n")
+                self.send(json.dumps({**hello, "capabilities": self.capabilities}).encode() + b"\n")
                 self.greeted = True
+                self.sparse = "sparse" in self.capabilities and "sparse" in order.get("capabilities", ())
                 self.report(rng)
             elif order.get("type") == "allocate":
                 self.sequence = order["sequence"]
@@ -142,7 +156,7 @@ class Guest:
         return bool(data)
 
 
-def serve(directory: Path, number: int, changes: int = 0, hostile: int = 0) -> None:
+def serve(directory: Path, number: int, changes: int = 0, hostile: int = 0, older: int = 0) -> None:
     rng = random.Random(5)
     selector = selectors.DefaultSelector()
     selector.register(sys.stdin, selectors.EVENT_READ)
@@ -152,27 +166,27 @@ def serve(directory: Path, number: int, changes: int = 0, hostile: int = 0) -> N
         server = socket.socket(socket.AF_UNIX)
         server.bind(str(directory / f"{index}.sock"))
         server.listen(2)
-        guests.append(
-            Guest(server, start_s + PERIOD_S * index / number, computing=index % 2 == 0, hostile=index < hostile)
-        )
+        guest = Guest(server, start_s + PERIOD_S * index / number, computing=index % 2 == 0, hostile=index < hostile)
+        if index >= number - older:
+            guest.capabilities = ("offline",)
+        guests.append(guest)
         selector.register(server, selectors.EVENT_READ, guests[-1])
     print("ready", flush=True)
     change_s = start_s
     while True:
         next_s = min(one.due_s for one in guests)
         for key, _events in selector.select(max(0.0, next_s - time.monotonic())):
-            guest: Guest | None = key.data
-            if guest is None:
+            one = key.data
+            if one is None:
                 return
-            if key.fd == guest.server.fileno():
-                guest.channel = guest.server.accept()[0]
-                guest.channel.setblocking(False)
-                selector.register(guest.channel, selectors.EVENT_READ, guest)
-            elif not guest.receive(rng):
-                assert guest.channel is not None
-                selector.unregister(guest.channel)
-                guest.channel.close()
-                guest.channel, guest.greeted = None, False
+            if key.fd == one.server.fileno():
+                one.channel = one.server.accept()[0]
+                one.channel.setblocking(False)
+                selector.register(one.channel, selectors.EVENT_READ, one)
+            elif not one.receive(rng):
+                selector.unregister(one.channel)
+                one.channel.close()
+                one.channel, one.greeted = None, False
         now_s = time.monotonic()
         if now_s >= change_s:
             change_s += 1.0
@@ -184,7 +198,7 @@ def serve(directory: Path, number: int, changes: int = 0, hostile: int = 0) -> N
                 if one.greeted and one.hostile:
                     one.alternate()
                 elif one.greeted:
-                    one.report(rng)
+                    one.look(rng)
 
 
 if __name__ == "__main__":
