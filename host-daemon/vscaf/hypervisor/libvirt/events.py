@@ -12,10 +12,10 @@ import libvirt
 
 log = logging.getLogger(__name__)
 
+AFTER_ERROR_S = 1.0  # an error that persists keeps no pCPU busy
+
 _lock = threading.Lock()
 _started = False
-
-AFTER_ERROR_S = 1.0  # an error that persists keeps no pCPU busy
 
 
 def start_events() -> None:
