@@ -41,7 +41,7 @@ static int run_host(const char *path)
     if (poll(first, 2, -1) < 0 || first[0].revents == 0)
         return 0; /* the other end hung up before an agent came */
     int agent = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    static const char hello[] = "{\"v\":1,\"type\":\"hello\",\"daemon\":\"bench\",\"capabilities\":[\"quiet\"]}\n";
+    static const char hello[] = "{\"v\":1,\"type\":\"hello\",\"daemon\":\"bench\",\"capabilities\":[\"quiet\",\"sparse\"]}\n";
     if (agent < 0 || send(agent, hello, sizeof(hello) - 1, MSG_NOSIGNAL) < 0)
         joining_fail(path);
     uint64_t lines = 0, bytes = 0, last = 0;
