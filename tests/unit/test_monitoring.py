@@ -12,6 +12,7 @@ from vscaf.cli.main import main
 from vscaf.events import Kind
 from vscaf.values import State
 
+main.load_all()  # else `commands` has those that were used
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "host-daemon" / "monitoring"
 ALERTS = (MONITORING / "alerts.yml").read_text(encoding="utf-8")

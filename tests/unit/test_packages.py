@@ -27,6 +27,7 @@ from vscaf.config import Config, DomainConfig, load_config
 from vscaf.record.lines import Decided, Result, State
 from vscaf_policies import DomainState, PoolState, SpeedupPoint
 
+main.load_all()  # else `commands` has those that were used
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "host-daemon" / "man"
 

@@ -10,6 +10,7 @@ from vscaf.control.messages import ENDPOINTS
 from vscaf.events import Kind
 from vscaf.values import State
 
+main.load_all()  # else `commands` has those that were used
 HOST_DAEMON = Path(__file__).parents[2] / "host-daemon"
 README = (HOST_DAEMON / "README.md").read_text(encoding="utf-8")
 

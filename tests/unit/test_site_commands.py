@@ -15,6 +15,7 @@ from vscaf.cli.main import main
 from vscaf.config import load_config
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE, parse_rules
 
+main.load_all()  # else `commands` has those that were used
 BLOCKS = [block for page in pages() for block in blocks(page)]
 RUN_HERE = {"cat", "vscaf"}
 """Programs that an unmarked block may use. Such blocks are run, in a directory of their own for each page."""

@@ -20,6 +20,7 @@ from vscaf.command_line import progress
 from vscaf.lab.polling import HANG_S, until
 from vscaf_policies.conformance import Finding, Verdict
 
+main.load_all()  # else `commands` has those that were used
 LINES, COLUMNS = 40, 80
 NO_JSON = {"vscaf daemon", "vscaf completion"}  # and all of bench, which writes files
 
