@@ -21,7 +21,7 @@ enum wire_capability {
     WIRE_CAN_OFFLINE = 1, /* "offline": CPUs can be put on- and offline */
     WIRE_CAN_PARK = 2,    /* "park": CPUs that are online can be kept free of work */
     WIRE_CAN_QUIET = 4,   /* "quiet": an idle agent sends no reports until something changes; the host expects none */
-    WIRE_CAN_SPARSE = 8,  /* "sparse": a report that repeats the last one comes once a second; the host expects so */
+    WIRE_CAN_SPARSE = 8,  /* "sparse": a report that repeats the last one comes once a second; the host expects that */
 };
 
 enum wire_type {

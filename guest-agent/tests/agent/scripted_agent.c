@@ -71,7 +71,7 @@ int begin(void **state)
     now_ns = 1000 * SECOND_NS;
     busy_ticks = 1000.0;
     memset(program_cpu_ns, 0, sizeof(program_cpu_ns));
-    strcpy(directory, "/tmp/vscaf-turns-XXXXXX");
+    strcpy(directory, "/tmp/vscaf-agent-XXXXXX");
     if (mkdtemp(directory) == NULL)
         return -1;
     snprintf(place, sizeof(place), "%s/agent.sock", directory);

@@ -195,8 +195,8 @@ class Guest:
         """Waits until the guest runs commands. At the deadline, raises TimeoutError with its vCPUs' state and its last
         console lines.
 
-        An emulated guest that hangs at boot is started again, once: with QEMU 7.2 a kernel with several vCPUs now and
-        then computes without end. Its CPU time shows that, however busy the host is.
+        An emulated guest that hangs at boot is started again, once. It was seen with QEMU 7.2 that both vCPUs of a
+        guest computed without end. Their CPU time shows that, however busy the host is.
         """
         begun_s = time.monotonic()
         while not self._answers_within(min(deadline_s, ASK_AGAIN_S)):

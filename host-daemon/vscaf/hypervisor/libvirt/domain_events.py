@@ -15,8 +15,9 @@ log = logging.getLogger(__name__)
 def register_domain_events(
     connection: Any, on_changed: Callable[[DomainKey], None], on_tuned: Callable[[DomainKey], None]
 ) -> bool:
-    """Registers callbacks for all domains, called in the thread of libvirt's event loop. False: the
-    driver lacks some events.
+    """Registers callbacks for all domains, called in the thread of libvirt's event loop.
+
+    False: the driver lacks some events.
 
     on_changed: the domain started, ended, or its state, name, devices or metadata changed. on_tuned: its pins, its
     weight or its number of vCPUs changed.
