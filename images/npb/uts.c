@@ -10,13 +10,17 @@
 #include "sha1.h"
 #include "uts_tree.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STEPS 40
-/* If many tasks wait, the runtime runs a new one at once, inside the task that makes it. So the stack would be as deep
- * as the tree. A task that is so many levels below the first one keeps its node too. */
+/* If there are so many tasks per thread, a node is visited inside the task that finds it. From 64 on, libgomp would run
+ * a new task at once, on the stack of the thread that makes it. When another thread ends the last child of such a task,
+ * libgomp 12 reads the task once more, and by then it may be gone from the stack. */
+#define TASKS_MAX_PER_THREAD 32
+/* Else the stack would be as deep as the tree. A visit so many levels inside a task keeps its node too. */
 #define LEVELS_MAX 100
 #define NUMBER_BYTES 4
 
@@ -36,6 +40,7 @@ struct search {
     const struct uts_tree *tree;
     struct uts_counts counts; /* of all nodes whose parents were visited */
     uint64_t goal;            /* the step ends when so many nodes are counted */
+    int tasks;                /* that have not ended */
     struct node *kept;        /* a stack of nodes whose children are not yet counted */
     uint64_t kept_count;
     uint64_t kept_room;
@@ -121,8 +126,23 @@ static void add(struct uts_counts *total, const struct uts_counts *own)
     }
 }
 
-/* Counts the children of a node, and makes tasks for theirs. The node is a copy, because its task may outlive the one
- * that made it. */
+static bool may_make_task(struct search *search)
+{
+    int tasks;
+
+#pragma omp atomic capture
+    tasks = ++search->tasks;
+    /* libgomp counts a task for a moment longer than this does. */
+    if (tasks <= TASKS_MAX_PER_THREAD * omp_get_num_threads())
+        return true;
+#pragma omp atomic update
+    search->tasks--;
+    return false;
+}
+
+static void visit_in_task(struct node node, int level, struct search *search);
+
+/* Counts the children of a node, and visits those that have children. */
 static void visit(struct node node, int level, struct search *search)
 {
     struct uts_counts own = {.depth = node.depth + 1};
@@ -135,14 +155,28 @@ static void visit(struct node node, int level, struct search *search)
         struct node next = make_node(search->tree, node.digest, SHA1_BYTES, (uint32_t)child, node.depth + 1);
 
         own.nodes++;
-        if (next.children == 0) {
+        if (next.children == 0)
             own.leaves++;
-            continue;
-        }
-#pragma omp task firstprivate(next, level, search)
-        visit(next, level + 1, search);
+        else
+            visit_in_task(next, level + 1, search);
     }
     add(&search->counts, &own);
+}
+
+/* Visits the node in a new task, or in the current one if there are enough. The node is a copy, because its task may
+ * outlive the one that made it. */
+static void visit_in_task(struct node node, int level, struct search *search)
+{
+    if (!may_make_task(search)) {
+        visit(node, level, search);
+        return;
+    }
+#pragma omp task firstprivate(node, search)
+    {
+        visit(node, 0, search);
+#pragma omp atomic update
+        search->tasks--;
+    }
 }
 
 /* One step: one parallel region. */
@@ -154,10 +188,8 @@ static void search_until(struct search *search, uint64_t goal)
     while (search->kept_count > 0 && !goal_is_reached(search)) {
         /* Tasks may keep nodes until all have ended. */
 #pragma omp taskgroup
-        for (struct node node; !goal_is_reached(search) && take(search, &node);) {
-#pragma omp task firstprivate(node, search)
-            visit(node, 0, search);
-        }
+        for (struct node node; !goal_is_reached(search) && take(search, &node);)
+            visit_in_task(node, 0, search);
     }
 }
 
