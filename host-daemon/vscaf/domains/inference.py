@@ -20,7 +20,7 @@ from vscaf.domains.domain import ManagedDomain
 
 USAGE_WINDOW_S = 0.2  # in a shorter window, the CPU time that vscaf's own calls cause would look like demand
 STEADY_WINDOW_S = 1.0  # the window if nothing is in doubt
-MODEL_PERIOD_S = 1.0  # the time constant of the model's low pass is four times as long
+MODEL_PERIOD_S = 2.0  # the time constant of the model's low pass is twice as long
 FIT_S = 0.02  # time between fits of one domain, for each domain: the cost of all fits together stays the same
 LONG_REST_S = 30.0  # a domain is a newcomer after such a rest or with other programs, at most once in this time
 SETTLING_S = 1.0  # for this time after an allocation was sent, vCPUs that go offline may still have used CPU time
