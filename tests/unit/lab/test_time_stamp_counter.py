@@ -48,3 +48,8 @@ def test_an_emulated_guest_is_told_the_rate_and_measures_none(monkeypatch, tmp_p
     assert {"tsc=reliable", f"tsc_early_khz={RATE_KHZ}"} <= set(arguments(monkeypatch, tmp_path, "qemu", RATE_KHZ))
     assert not [one for one in arguments(monkeypatch, tmp_path, "qemu", None) if "khz" in one]
     assert not [one for one in arguments(monkeypatch, tmp_path, "kvm", RATE_KHZ) if "tsc" in one]
+
+
+def test_only_an_emulated_guest_keeps_its_addresses(monkeypatch, tmp_path):
+    assert "norandmaps" in arguments(monkeypatch, tmp_path, "qemu", None)
+    assert "norandmaps" not in arguments(monkeypatch, tmp_path, "kvm", None)
