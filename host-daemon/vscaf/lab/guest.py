@@ -22,8 +22,8 @@ from vscaf.occupancy.qemu import vcpu_threads
 
 AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"
-# QEMU 7.2 finds code that it has translated by its virtual address. With random addresses it would translate each program
-# anew each time that it starts, which no processor has to do.
+# QEMU 7.2 finds code that it has translated by its virtual address. With random addresses it would translate each
+# program anew each time that it starts, which no processor has to do.
 SAME_ADDRESSES = "norandmaps "
 BOOT_DEADLINE_S = 300.0  # of an emulated guest, with others, on a busy machine
 BOOT_CPU_S = 40.0  # ten times what a vCPU of an emulated guest computes before the guest answers
