@@ -3,7 +3,7 @@
 The pace of a CPU (vscaf.bench.observe.pace) does not show that, because a process that shares a CPU does not change its
 pace. Two figures show it together, over the time in which the programs computed:
 
-- *foreign*: CPU time of the pool that processes outside the bench used. It is the busy time that the kernel counted
+- *foreign*: CPU time of the pool that processes outside the bench used. It is the time in which its CPUs were not idle
   (/proc/stat) minus the CPU time of all processes of the bench (/proc/PID/stat).
 - *delay*: how long the measured threads (QEMU's or the programs') and the pace meters were ready but did not run
   (/proc/PID/task/*/schedstat).
@@ -189,12 +189,17 @@ def last_cpus(processes: Iterable[int]) -> Iterator[int]:
 
 
 def busy_seconds(cpus: Iterable[int]) -> Mapping[int, float]:
-    """Seconds since boot in which each of these CPUs ran a thread (the kernel's interrupts are not counted)."""
+    """The time in which each of these CPUs was not idle, in seconds since some point in time.
+
+    It is the time less what /proc/stat counts as idle, iowait and steal (proc(5)). The kernel knows these exactly. What
+    it counts as user and system it samples at its ticks, which misses most of a thread that runs a little after each.
+    """
     wanted = {f"cpu{cpu}": cpu for cpu in cpus}
+    now_s = time.monotonic()
     rows = (line.split() for line in Path("/proc/stat").read_text(encoding="ascii").splitlines())
-    user, system = 1, 3  # and nice between them: proc(5)
+    idle, iowait, steal = 4, 5, 8
     return {
-        wanted[row[0]]: sum(map(int, row[user : system + 1])) / os.sysconf("SC_CLK_TCK")
+        wanted[row[0]]: now_s - sum(int(row[one]) for one in (idle, iowait, steal)) / os.sysconf("SC_CLK_TCK")
         for row in rows
         if row and row[0] in wanted
     }
