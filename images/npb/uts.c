@@ -2,9 +2,9 @@
  * a random tree in which a node is known only when its parent has been visited.
  *
  * A node is the SHA-1 digest of its parent's digest and its number among the children, so the tree does not depend on
- * the order of visits. Each node that has children is a task. The search is done in STEPS steps of equally many nodes.
- * Each step is one parallel region, so the team may change in between. When enough nodes are counted, the tasks that
- * still start keep their nodes for the next step.
+ * the order of visits. Each node that has children is a task, unless there are many already. The search is done in
+ * STEPS steps of equally many nodes. Each step is one parallel region, so the team may change in between. When enough
+ * nodes are counted, the tasks that still start keep their nodes for the next step.
  */
 #include "npb.h"
 #include "sha1.h"
@@ -163,7 +163,7 @@ static void visit(struct node node, int level, struct search *search)
     add(&search->counts, &own);
 }
 
-/* Visits the node in a new task, or in the current one if there are enough. The node is a copy, because its task may
+/* Visits the node in a new task, or in the current one if there are many already. The node is a copy, because its task may
  * outlive the one that made it. */
 static void visit_in_task(struct node node, int level, struct search *search)
 {

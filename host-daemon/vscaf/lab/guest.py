@@ -22,9 +22,6 @@ from vscaf.occupancy.qemu import vcpu_threads
 
 AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"
-# QEMU 7.2 finds code that it has translated by its virtual address. With random addresses it would translate each
-# program anew each time that it starts, which no processor has to do.
-SAME_ADDRESSES = "norandmaps "
 BOOT_DEADLINE_S = 300.0  # of an emulated guest, with others, on a busy machine
 BOOT_CPU_S = 40.0  # ten times what a vCPU of an emulated guest computes before the guest answers
 ASK_AGAIN_S = 5.0
@@ -102,7 +99,7 @@ class Guest:
     def xml(self) -> str:
         """The domain's definition."""
         kvm = self.domain_type == "kvm"
-        emulated = "" if kvm else f"{_emulated_clock()}{SAME_ADDRESSES}"
+        emulated = "" if kvm else _emulated_arguments()
         # The kernel prints its boot on the console, so that a guest that does not answer shows how far it came. /init
         # ends that: what the kernel prints later would take time from the guest's programs.
         arguments = f"console=ttyS0 loglevel=7 panic=-1 {emulated}{self.kernel_arguments}".strip()
@@ -332,11 +329,15 @@ class Guest:
         return best
 
 
-def _emulated_clock() -> str:
-    """Kernel arguments without KVM. Otherwise the kernel would not trust the TSC and would read a device, which takes
-    10 us and a global lock. It is told the TSC's rate: it measures it wrongly while the host is busy."""
+def _emulated_arguments() -> str:
+    """Kernel arguments without KVM.
+
+    Clock: otherwise the kernel would not trust the TSC and would read a device, which takes 10 us and a global lock. It
+    is told the TSC's rate: it measures it wrongly while the host is busy. Addresses: QEMU 7.2 finds translated code by
+    its virtual address. With random ones it would translate each program anew at each start, which no CPU has to do.
+    """
     rate_khz = time_stamp_counter.counts_per_ms()
-    return f"tsc=reliable {f'tsc_early_khz={rate_khz} ' if rate_khz else ''}no_timer_check "
+    return f"tsc=reliable {f'tsc_early_khz={rate_khz} ' if rate_khz else ''}no_timer_check norandmaps "
 
 
 def _channel(path: Path, name: str) -> str:

@@ -296,7 +296,7 @@ def idle(bench: Bench, report: Report) -> None:
 
 def memory(bench: Bench, report: Report) -> None:
     """Resident memory after some seconds of work, with programs that have reported all that a shim can report."""
-    seconds = 1.0 if bench.quick else 3.0
+    seconds = 2.0 if bench.quick else 3.0
     for processes in (0, PROCESSES, PROCESSES_MOST):
         with bench.agent(host=True) as agent:
             if processes > 0:

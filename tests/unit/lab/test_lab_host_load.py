@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from vscaf.bench.observe.host_load import HostLoad, HostLoadMeter, Reading, host_load
+from vscaf.bench.observe.host_load import HostLoad, HostLoadMeter, Reading, busy_seconds, host_load
 from vscaf.lab.polling import until
 
 WINDOW = (10.0, 40.0)
@@ -149,3 +149,10 @@ def test_a_measured_process_whose_main_thread_is_elsewhere_is_not_foreign():
         process.communicate()
     first, last = meter.readings[0], meter.readings[-1]
     assert last.bench_s - first.bench_s >= last.run_s - first.run_s - 1e-6
+
+
+def test_a_cpu_is_busy_while_it_is_not_idle_whatever_was_sampled_as_its_work():
+    stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 40 0 60 300 50 1 2 7 0 0\ncpu1 0 0 0 9900 0 0 0 0 0 0\nintr 5\n"
+    assert busy_seconds(stat, [0], 100.0) == pytest.approx({0: 100.0 - 3.57})
+    worked_unsampled = stat.replace("cpu0 40", "cpu0 41")
+    assert busy_seconds(worked_unsampled, [0, 1], 110.0) == pytest.approx({0: 110.0 - 3.57, 1: 11.0})

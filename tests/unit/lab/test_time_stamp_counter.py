@@ -1,4 +1,4 @@
-"""The rate of the time stamp counter is right also if the reading is held up, and emulated guests are told it."""
+"""The rate of the time stamp counter is right also if the reading is held up. What emulated kernels are told."""
 
 from itertools import count
 from types import SimpleNamespace

@@ -3,8 +3,8 @@
 The pace of a CPU (vscaf.bench.observe.pace) does not show that, because a process that shares a CPU does not change its
 pace. Two figures show it together, over the time in which the programs computed:
 
-- *foreign*: CPU time of the pool that processes outside the bench used. It is the time in which its CPUs were not idle
-  (/proc/stat) minus the CPU time of all processes of the bench (/proc/PID/stat).
+- *foreign*: CPU time of the pool that processes outside the bench and interrupts used. It is the time in which its CPUs
+  were not idle (/proc/stat) minus the CPU time of all processes of the bench (/proc/PID/stat).
 - *delay*: how long the measured threads (QEMU's or the programs') and the pace meters were ready but did not run
   (/proc/PID/task/*/schedstat).
 
@@ -37,10 +37,10 @@ ATTEMPTS = 3  # a disturbed run is repeated twice
 
 
 class Reading(NamedTuple):
-    """Sums up to at_s, in seconds; they only grow."""
+    """Sums up to at_s, in seconds; they only grow, but for busy_s, which is exact to a hundredth for each CPU."""
 
     at_s: float  # CLOCK_MONOTONIC
-    busy_s: float  # the pool's CPUs ran something
+    busy_s: float  # the pool's CPUs were not idle, since some point in time
     bench_s: float  # CPU time on the pool of all processes of the bench
     run_s: float  # CPU time of the measured processes, part of bench_s
     delay_s: float  # the measured threads were ready and did not run
@@ -142,7 +142,8 @@ class HostLoadMeter:
                 self._take_delays(pid)
             for pid in self._helpers - self._measured:
                 self._take_cpu_time(pid, [pid], measured=False)
-            at_s, busy_s = time.monotonic(), sum(busy_seconds(self._pool).values())
+            at_s, stat = time.monotonic(), Path("/proc/stat").read_text(encoding="ascii")
+            busy_s = sum(busy_seconds(stat, self._pool, at_s).values())
             return Reading(at_s, busy_s, self._bench_s, self._run_s, self._delay_s)
 
     def _take_cpu_time(self, pid: int, processes: Sequence[int], *, measured: bool) -> None:
@@ -188,18 +189,17 @@ def last_cpus(processes: Iterable[int]) -> Iterator[int]:
             yield int(stat.rpartition(")")[2].split()[36])
 
 
-def busy_seconds(cpus: Iterable[int]) -> Mapping[int, float]:
-    """The time in which each of these CPUs was not idle, in seconds since some point in time.
+def busy_seconds(stat: str, cpus: Iterable[int], now_s: float) -> Mapping[int, float]:
+    """The time in which each of these CPUs was not idle, in seconds since some point in time, to a hundredth.
 
-    It is the time less what /proc/stat counts as idle, iowait and steal (proc(5)). The kernel knows these exactly. What
-    it counts as user and system it samples at its ticks, which misses most of a thread that runs a little after each.
+    stat: the text of /proc/stat. now_s: CLOCK_MONOTONIC when it was read. The result is the time less what counts there
+    as idle, iowait and steal (proc(5)), so it includes interrupts. Kernels with NO_HZ measure idle time exactly. User
+    and system time is sampled at ticks, which misses most of a thread that runs a little after each tick.
     """
     wanted = {f"cpu{cpu}": cpu for cpu in cpus}
-    now_s = time.monotonic()
-    rows = (line.split() for line in Path("/proc/stat").read_text(encoding="ascii").splitlines())
     idle, iowait, steal = 4, 5, 8
     return {
         wanted[row[0]]: now_s - sum(int(row[one]) for one in (idle, iowait, steal)) / os.sysconf("SC_CLK_TCK")
-        for row in rows
+        for row in map(str.split, stat.splitlines())
         if row and row[0] in wanted
     }
