@@ -59,6 +59,11 @@ def bounded_partition(pool: PoolState, shares: Mapping[str, float]) -> dict[str,
     return allocations
 
 
+def equal_partition(pool: PoolState) -> dict[str, int]:
+    """CPUs for every domain of the pool: equal shares for those that compete, within their bounds."""
+    return bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
+
+
 def most_of_equal(policy: str, options: Options, default: float = 0.0) -> float:
     """options["most_of_equal"], else the default. 0: no limit. PolicyError if it is neither 0 nor at least 1."""
     most = options.get(MOST_OF_EQUAL, default)
@@ -82,17 +87,20 @@ def limiting_claims(most: float) -> Callable[[SomePolicy], SomePolicy]:
     return limited
 
 
-def claim_limits(pool: PoolState, most: float, *, by_weight: bool = True) -> dict[str, int]:
+def claim_limits(
+    pool: PoolState, most: float, *, by_weight: bool = True, equal: Mapping[str, int] | None = None
+) -> dict[str, int]:
     """The most CPUs of each competing domain: `most` times its equal share. Empty: there is no limit (most is 0).
 
     The host cannot tell a guest that computes from one that only keeps its CPUs busy. If guests are not trusted to
     report true figures, this limits what a lie brings. An honest domain that deserves more loses by it. The equal share
     is that of equipartition, which gives CPUs that some domains cannot use to the others. by_weight: a domain whose
     share by the users' weights is larger has its limit from that share, because weights are no claim of the guest.
+    equal: equal_partition(pool), if the caller knows it.
     """
     if most == 0:
         return {}
-    shares = bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
+    shares = equal_partition(pool) if equal is None else equal
     if by_weight and len({domain.weight for domain in pool.domains}) > 1:
         weighted = bounded_partition(pool, {domain.name: domain.weight for domain in pool.domains})
         shares = {name: max(share, weighted[name]) for name, share in shares.items()}

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vscaf_policies.bounds import bounded_partition, competes, limits
+from vscaf_policies.bounds import bounded_partition, competes, equal_partition, limits
 from vscaf_policies.intpart import partition_chunks
 from vscaf_policies.optimum import Curve, best_partition_bounded
 from vscaf_policies.state import DomainState, Options, PolicyError, PoolState
@@ -28,6 +28,7 @@ def split_by_worth(
     *,
     least_cpus: int = 1,
     most_cpus: Mapping[str, int] = {},
+    equal: Mapping[str, int] | None = None,
     lend_to_unknown: bool = True,
 ) -> dict[str, int]:
     """CPUs for every domain of the pool: the largest sum of worth within the bounds, in whole chunks.
@@ -36,7 +37,8 @@ def split_by_worth(
     the others split the remainder. Chunks that bring those nothing go to the unknown domains if lend_to_unknown, else
     they stay free. If all are unknown, this is equipartition. least_cpus: the least CPUs of every domain whose worth is
     known, up to its maximum and as far as the pool allows. most_cpus: limits by name, as claim_limits gives them; they
-    cut no minimum. The order of the domains does not matter; ties go by name.
+    cut no minimum. equal: equal_partition(pool), if the caller knows it.
+    The order of the domains does not matter; ties go by name.
     If there are more domains than chunks, the first by weight, then by name, get one chunk each. For curves that are
     not concave the result may miss the optimum by a known bound, so that a decision is quick (best_partition_bounded).
     """
@@ -44,7 +46,7 @@ def split_by_worth(
     domains = sorted([domain for domain in pool.domains if competes(domain)], key=lambda domain: domain.name)
     if len(domains) > chunks:
         return bounded_partition(pool, {domain.name: domain.weight for domain in domains})
-    allocations = bounded_partition(pool, {domain.name: 1.0 for domain in domains})
+    allocations = dict(equal_partition(pool) if equal is None else equal)
     known, curves, low, high = [], [], [], []
     unknown, highest_unknown = [], []
     for domain in domains:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vscaf_policies.by_worth import ValueOf, number_option, split_by_worth
-from vscaf_policies.estimates import Numbers, expected
+from vscaf_policies.estimates import Numbers, expected, worths
 from vscaf_policies.explanations import worth_reasons
 from vscaf_policies.state import Options, PoolState, explained_by, refuse_unknown_options
 
@@ -27,7 +27,8 @@ def _surplus(pool: PoolState, threshold: float) -> ValueOf:
 def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
     threshold = number_option("efficiency", options, "threshold", THRESHOLD, MOST_THRESHOLD)
     what, value = f"weight x (speedup - {threshold:g} x CPUs)", _surplus(pool, threshold)
-    return worth_reasons(pool, cpus, lambda one, chunks: expected(one, pool, chunks), value, what=what)
+    curves = worths(pool)
+    return worth_reasons(pool, cpus, lambda one, chunks: expected(curves[one.name], chunks), value, what=what)
 
 
 @explained_by(_reasons)
@@ -50,4 +51,5 @@ def efficiency(pool: PoolState, options: Options) -> dict[str, int]:
     refuse_unknown_options("efficiency", options, frozenset({"threshold"}))
     threshold = number_option("efficiency", options, "threshold", THRESHOLD, MOST_THRESHOLD)
     value = _surplus(pool, threshold)
-    return split_by_worth(pool, lambda one, chunks: expected(one, pool, chunks), value, lend_to_unknown=False)
+    curves = worths(pool)
+    return split_by_worth(pool, lambda one, chunks: expected(curves[one.name], chunks), value, lend_to_unknown=False)

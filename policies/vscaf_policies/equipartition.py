@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from vscaf_policies.bounds import bounded_partition
+from vscaf_policies.bounds import equal_partition
 from vscaf_policies.state import Options, PoolState, explained_by, ignoring_weights, refuse_unknown_options
 
 
@@ -20,4 +20,4 @@ def equipartition(pool: PoolState, options: Options) -> dict[str, int]:
     The remainder of an uneven division goes to the first by name. Takes no option.
     """
     refuse_unknown_options("equipartition", options)
-    return bounded_partition(pool, {domain.name: 1.0 for domain in pool.domains})
+    return equal_partition(pool)

@@ -2,16 +2,16 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vscaf_policies.bounds import limits
-from vscaf_policies.models import fit_curve
+from vscaf_policies.models import SpeedupEstimate, fit_together
 from vscaf_policies.models.points import UsablePoint, usable_points
-from vscaf_policies.state import DomainState, PoolState, SpeedupPoint
+from vscaf_policies.state import DomainState, PoolState
 
 CAUTION = 1.0
 """Standard errors that are subtracted from an estimate. With normal errors the true value is above it 5 of 6 times."""
@@ -93,6 +93,9 @@ class Remembered:
         return answer
 
 
+MOST_TOGETHER = 64
+"""The most curves that are fitted together. More take more memory and are not faster."""
+
 _remembered = Remembered(MOST_REMEMBERED_BYTES)
 
 
@@ -104,48 +107,96 @@ def worth(domain: DomainState, pool: PoolState) -> Worth | None:
     """
     if domain.newcomer:
         return None
-    most = min(limits(domain, pool.chunk)[1], pool.cpus // pool.chunk * pool.chunk)
-    most = 1 << (max(most, pool.chunk) - 1).bit_length()  # so that a small change of demand needs no new curve
-    points = domain.points
-    if points:
-        # By id, because a hash of the points takes longer than all else here. Equal points give an equal answer anyway.
-        asked: Hashable = (id(points), pool.chunk, most)
-        known = _remembered.get(asked)
-        if known is not None:
-            return known
-        known = _fitted(points, pool.chunk, most)
+    asked = _asked(domain, pool)
+    known = _remembered.get(asked)
+    return known if known is not None else _learned([(domain, asked)])[0]
+
+
+_latest: dict[tuple[int, int, int], tuple[object, dict[str, Worth | None]]] = {}
+"""The latest answer of worths, by the id of the domains, with the domains, so that no others get that id."""
+
+
+def worths(pool: PoolState) -> Mapping[str, Worth | None]:
+    """The worth of each domain that competes, by name. New curves are fitted together.
+
+    If it is asked about the same domains again, it need not look up each of them: a decision asks twice.
+    """
+    pool_asked = id(pool.domains), pool.cpus, pool.chunk
+    latest = _latest.get(pool_asked)
+    if latest is not None:
+        return latest[1]
+    answers: dict[str, Worth | None] = {}
+    new = []
+    for domain in pool.domains:
+        if domain.demand <= 0 and domain.may_rest:  # as competes(), without a call
+            continue
+        known = None
+        if not domain.newcomer:
+            asked = _asked(domain, pool)
+            known = _remembered.get(asked)
+            if known is None:
+                new.append((domain, asked))
+        answers[domain.name] = known
+    for first in range(0, len(new), MOST_TOGETHER):
+        some = new[first : first + MOST_TOGETHER]
+        answers.update(zip([domain.name for domain, _asked in some], _learned(some), strict=True))
+    _latest.clear()
+    _latest[pool_asked] = pool.domains, answers
+    return answers
+
+
+def expected(known: Worth | None, chunks: int) -> Numbers | None:
+    """The expected speedup on 1, 2, ... chunks, at most *chunks*; None: not known."""
+    return None if known is None else known.expected[:chunks]
+
+
+_Asked = tuple[Hashable, int, int]
+"""What an answer is about, the chunk, and the CPUs for which a curve is needed."""
+
+
+def _asked(domain: DomainState, pool: PoolState) -> _Asked:
+    chunk = pool.chunk
+    most = min(limits(domain, chunk)[1], pool.cpus // chunk * chunk)
+    most = 1 << (max(most, chunk) - 1).bit_length()  # so that a small change of demand needs no new curve
+    # Points by id, because their hash takes longer than all else here. Equal points give an equal answer anyway.
+    return (id(domain.points) if domain.points else ("C", domain.scaf_weight), chunk, most)
+
+
+def _learned(new: Sequence[tuple[DomainState, _Asked]]) -> list[Worth | None]:
+    """Makes the answers, and remembers them."""
+    usable = [usable_points(domain.points) for domain, _asked in new]
+    fits = fit_together([(points, most) for points, (_, (_about, _chunk, most)) in zip(usable, new, strict=True)])
+    answers: list[Worth | None] = []
+    for (domain, asked), points, fit in zip(new, usable, fits, strict=True):
+        _about, chunk, most = asked
+        known = None if fit.model == "unknown" else _fitted(points, fit, chunk, most)
         if known is not None and _finite(known):
-            return _remembered.keep(asked, known, points)
-    weight = domain.scaf_weight
+            answers.append(_remembered.keep(asked, known, domain.points))
+        else:
+            answers.append(_by_weight(domain.scaf_weight, chunk, most))
+    return answers
+
+
+def _by_weight(weight: float | None, chunk: int, most: int) -> Worth | None:
     if weight is None or not math.isfinite(weight) or weight <= 0:
         return None
-    asked = ("C", weight, pool.chunk, most)
+    asked = (("C", weight), chunk, most)
     known = _remembered.get(asked)
     if known is not None:
         return known
-    known = _logarithmic(weight, pool.chunk, most)
+    known = _logarithmic(weight, chunk, most)
     return _remembered.keep(asked, known) if _finite(known) else None
-
-
-def expected(domain: DomainState, pool: PoolState, chunks: int) -> Numbers | None:
-    """The expected speedup on 1, 2, ... chunks, at most *chunks*; None: not known."""
-    known = worth(domain, pool)
-    return None if known is None else known.expected[:chunks]
 
 
 def _finite(worth: Worth) -> bool:
     return all(bool(np.isfinite(one).all()) for one in (worth.expected, worth.cautious, worth.error))
 
 
-def _fitted(points: tuple[SpeedupPoint, ...], chunk: int, most: int) -> Worth | None:
-    estimate = fit_curve(points, max(most, chunk))
-    if estimate.model == "unknown":
-        return None
-    usable = usable_points(points)
-    cpus = np.arange(chunk, max(most, chunk) + 1, chunk)
-    expected, error = np.array(estimate.mean)[cpus - 1], np.array(estimate.standard_error)[cpus - 1]
-    expected = _with_steps(usable, expected, cpus, np.array(estimate.mean))
-    measured = np.log(np.array([1, *(point.cpus for point in usable)]))
+def _fitted(points: Sequence[UsablePoint], fit: SpeedupEstimate, chunk: int, most: int) -> Worth:
+    cpus = np.arange(chunk, most + 1, chunk)
+    mean, error = np.array(fit.mean), np.array(fit.standard_error)[cpus - 1]
+    expected = _with_steps(points, mean[cpus - 1], cpus, mean)
+    measured = np.log(np.array([1, *(point.cpus for point in points)]))
     distance = np.abs(np.log(cpus)[:, None] - measured).min(axis=1)
     return Worth(expected, np.maximum(0.0, expected - CAUTION * error), error, distance)
 
@@ -172,7 +223,7 @@ def _with_steps(points: Sequence[UsablePoint], expected: Numbers, cpus: NDArray[
 
 
 def _logarithmic(weight: float, chunk: int, most: int) -> Worth:
-    distance = np.log(np.arange(chunk, max(most, chunk) + 1, chunk))
+    distance = np.log(np.arange(chunk, most + 1, chunk))
     with np.errstate(over="ignore", invalid="ignore"):  # if the weight is absurd; worth() checks the result
         expected, error = 1.0 + weight * distance, WEIGHT_ERROR * weight * distance
         return Worth(expected, expected - CAUTION * error, error, distance)

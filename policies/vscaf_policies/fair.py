@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vscaf_policies.by_worth import ValueOf, number_option, split_by_worth
-from vscaf_policies.estimates import Numbers, expected
+from vscaf_policies.estimates import Numbers, expected, worths
 from vscaf_policies.explanations import worth_reasons
 from vscaf_policies.state import Options, PoolState, explained_by, refuse_unknown_options
 
@@ -30,7 +30,8 @@ def _welfare(alpha: float) -> ValueOf:
 def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
     alpha = number_option("fair", options, "alpha", 1.0, MOST_ALPHA)
     what = "weight x log(speedup)" if alpha == 1 else f"weight x utility of speedup (alpha {alpha:g})"
-    return worth_reasons(pool, cpus, lambda one, chunks: expected(one, pool, chunks), _welfare(alpha), what=what)
+    curves = worths(pool)
+    return worth_reasons(pool, cpus, lambda one, chunks: expected(curves[one.name], chunks), _welfare(alpha), what=what)
 
 
 @explained_by(_reasons)
@@ -57,4 +58,5 @@ def fair(pool: PoolState, options: Options) -> dict[str, int]:
     """
     refuse_unknown_options("fair", options, frozenset({"alpha"}))
     alpha = number_option("fair", options, "alpha", 1.0, MOST_ALPHA)
-    return split_by_worth(pool, lambda one, chunks: expected(one, pool, chunks), _welfare(alpha))
+    curves = worths(pool)
+    return split_by_worth(pool, lambda one, chunks: expected(curves[one.name], chunks), _welfare(alpha))

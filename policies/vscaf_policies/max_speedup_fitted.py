@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vscaf_policies.bounds import MOST_OF_EQUAL, claim_limits, limiting_claims, most_of_equal
+from vscaf_policies.bounds import MOST_OF_EQUAL, claim_limits, equal_partition, limiting_claims, most_of_equal
 from vscaf_policies.by_worth import split_by_worth
-from vscaf_policies.estimates import Numbers, expected, worth
+from vscaf_policies.estimates import Numbers, expected, worths
 from vscaf_policies.explanations import worth_reasons
 from vscaf_policies.state import (
     DomainState,
@@ -28,8 +28,10 @@ MOST = 3.0
 
 
 def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
+    curves = worths(pool)
+
     def cautious(domain: DomainState, chunks: int) -> Numbers | None:
-        known = worth(domain, pool)
+        known = curves[domain.name]
         return None if known is None else known.cautious[:chunks]
 
     def value(speedups: Numbers, chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
@@ -53,19 +55,22 @@ def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
     (bounds.claim_limits).
     """
     refuse_unknown_options("max-speedup-fitted", options, frozenset({MOST_OF_EQUAL}))
-    limits = claim_limits(pool, most_of_equal("max-speedup-fitted", options, MOST))
+    equal = equal_partition(pool)
+    limits = claim_limits(pool, most_of_equal("max-speedup-fitted", options, MOST), equal=equal)
+
+    curves = worths(pool)
 
     def cautious(domain: DomainState, chunks: int) -> Numbers | None:
-        known = worth(domain, pool)
+        known = curves[domain.name]
         return None if known is None else known.cautious[:chunks]
 
     def value(speedups: Numbers, chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
         return weights * speedups + USE * pool.chunk * (chunks - 1)
 
-    allocations = split_by_worth(pool, cautious, value, most_cpus=limits)
+    allocations = split_by_worth(pool, cautious, value, most_cpus=limits, equal=equal)
     if sum(allocations.values()) > pool.cpus - pool.chunk:
         return allocations
     # Caution is for CPUs that others would lose. A free CPU goes to a domain that it is not expected to slow down.
     domains = [replace(one, minimum=max(one.minimum, allocations[one.name])) for one in pool.domains]
     rest = replace(pool, domains=tuple(domains))
-    return split_by_worth(rest, lambda one, chunks: expected(one, pool, chunks), value, most_cpus=limits)
+    return split_by_worth(rest, lambda one, chunks: expected(curves[one.name], chunks), value, most_cpus=limits)

@@ -22,7 +22,7 @@ TRANSITION_SHARE = 0.1
 """The weight of one measured transition in the mean of all."""
 
 MOST_FITS = 16
-"""The most domains whose curves are fitted again for one decision. A fit takes one to four milliseconds, in which the
+"""The most domains whose curves are fitted again for one decision. These fits take some ten milliseconds, in which the
 loop stands still and serves no guest. With the usual period that is 64 fits a second, more than are needed: see
 inference.FIT_S."""
 

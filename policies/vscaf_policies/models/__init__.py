@@ -34,7 +34,7 @@ shows only if points of the same size contradict each other.
 """
 
 from vscaf_policies.models.estimate import SpeedupEstimate
-from vscaf_policies.models.fitting import MODELS, PRIOR, fit_curve
+from vscaf_policies.models.fitting import MODELS, PRIOR, fit_curve, fit_together
 from vscaf_policies.models.points import DRIFT_PER_S
 
-__all__ = ["DRIFT_PER_S", "MODELS", "PRIOR", "SpeedupEstimate", "fit_curve"]
+__all__ = ["DRIFT_PER_S", "MODELS", "PRIOR", "SpeedupEstimate", "fit_curve", "fit_together"]

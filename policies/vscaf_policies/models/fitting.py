@@ -1,9 +1,10 @@
 """From points to an estimate: fits each model, weighs the models by evidence, and gives the standard errors."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from vscaf_policies.models.points import (
     DRIFT_PER_S,
     LEAST_SPEEDUP,
     MOST_EFFICIENCY,
+    TABLED,
     Array,
+    Batch,
     Data,
     UsablePoint,
     as_data,
@@ -38,6 +41,15 @@ MISFIT = 0.015
 UNKNOWN_EXPONENT, UNKNOWN_ERROR = 0.75, 0.25
 """Exponent and its standard error without a point: S(p) = p^0.75, and two errors reach from p^0.25 to above p."""
 
+MOST_REMEMBERED = 4096
+"""The most fits that are remembered. Points whose ages have not changed by much need no new fit: see usable_points."""
+
+_FEW_POINTS = 8
+"""Programs with at most as many points are fitted together. If there are more, the work for each point counts."""
+
+_DECIMALS = 12
+"""Of ln S. The last bits depend on the programs that are fitted together."""
+
 
 def fit_curve(
     points: Sequence[SpeedupPoint],
@@ -59,13 +71,31 @@ def fit_curve(
         names = f"unknown models {', '.join(unknown)}" if unknown else f"{len(models)} models, most = {most}"
         raise ValueError(f"fit of a speedup curve: {names}: most must be >= 1 and models some of {', '.join(MODELS)}")
     asked = tuple(name for name in MODELS if name in models)
-    return _estimate(usable_points(points, drift_per_s), most, asked)
+    return _estimate(_Asked(usable_points(points, drift_per_s), most, asked))
+
+
+def fit_together(programs: Sequence[tuple[tuple[UsablePoint, ...], int]]) -> list[SpeedupEstimate]:
+    """The estimates of several programs: much faster than one after the other.
+
+    programs: for each, what usable_points gives, and most, as in fit_curve.
+    """
+    asked = [_Asked(points, most, MODELS) for points, most in programs]
+    _beliefs(asked)  # remembers them for _estimate
+    return [_estimate(one) for one in asked]
+
+
+class _Asked(NamedTuple):
+    """What a fit depends on."""
+
+    points: tuple[UsablePoint, ...]
+    most: int
+    models: tuple[str, ...]
 
 
 @lru_cache(maxsize=256)
-def _estimate(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...]) -> SpeedupEstimate:
+def _estimate(asked: _Asked) -> SpeedupEstimate:
     """From ln S at some sizes to S at every size: sizes in between are interpolated, linear in ln p."""
-    belief = _belief(points, most, models)
+    most, belief = asked.most, _beliefs([asked])[0]
     mean, variance = belief.mean, belief.variance
     if len(mean) < most:
         at, every = np.log(sizes(most)), np.log(np.arange(1.0, most + 1.0))
@@ -89,46 +119,72 @@ class _Belief:
     parameters: tuple[tuple[str, float], ...] = ()
 
 
-@lru_cache(maxsize=4096)
-def _belief(points: tuple[UsablePoint, ...], most: int, models: tuple[str, ...]) -> _Belief:
-    data = as_data(points)
-    cpus = sizes(most)
-    if data is None:
-        at = np.log(cpus)
-        return _Belief("unknown", UNKNOWN_EXPONENT * at, np.square(UNKNOWN_ERROR * at))
-    fits = _fits(points, data, cpus, models)
-    names = list(fits)
-    scores = np.array([math.log(PRIOR[name]) + fits[name].log_evidence for name in names])
-    weights = np.exp(scores - scores.max())
-    weights /= weights.sum()
-    mean, variance = mixture(
-        weights,
-        np.array([fit.mean for fit in fits.values()]),
-        np.array([fits[name].variance + (0.0 if name in _SHAPEFREE else MISFIT**2) for name in names]),
-    )
-    variance += np.square(UNFORESEEN_PER_E_FOLD * _distance(np.log(cpus), data.x))
-    if names != ["log"]:  # SCAF's model alone stays as published: it may be superlinear on few CPUs
+_remembered: dict[_Asked, _Belief] = {}
+
+
+def _beliefs(programs: Sequence[_Asked]) -> list[_Belief]:
+    """The belief about each program. Those that are not remembered are fitted in batches of similar ones."""
+    found = {asked: _remembered[asked] for asked in programs if asked in _remembered}
+    batches: dict[tuple[int, int, tuple[str, ...]], dict[_Asked, Data]] = {}
+    for asked in programs:
+        if asked in found:
+            continue
+        data = as_data(asked.points)
+        if data is None:
+            at = np.log(sizes(asked.most))
+            found[asked] = _Belief("unknown", UNKNOWN_EXPONENT * at, np.square(UNKNOWN_ERROR * at))
+        else:
+            points = max(_FEW_POINTS, 1 << (len(data.x) - 1).bit_length())
+            batches.setdefault((points, max(asked.most, TABLED), asked.models), {})[asked] = data
+    for (_points, _most, models), batch in batches.items():
+        found.update(_fitted(batch, models))
+    _remembered.update(found)
+    while len(_remembered) > MOST_REMEMBERED:
+        del _remembered[next(iter(_remembered))]
+    return [found[asked] for asked in programs]
+
+
+def _fitted(programs: Mapping[_Asked, Data], models: tuple[str, ...]) -> dict[_Asked, _Belief]:
+    """Fits programs with the same sizes(most), as far as each goes."""
+    batch, cpus = Batch.of(list(programs.values())), sizes(max(asked.most for asked in programs))
+    fits = _fits(list(programs), batch, cpus, models)
+    scores = np.array([math.log(PRIOR[name]) + fit.log_evidence for name, fit in fits.items()])
+    weights = np.exp(scores - scores.max(axis=0))
+    weights /= weights.sum(axis=0)
+    misfits = np.array([0.0 if name in _SHAPEFREE else MISFIT**2 for name in fits])
+    means = np.array([fit.mean for fit in fits.values()])
+    variances = np.array([fit.variance for fit in fits.values()]) + misfits[:, None, None]
+    mean, variance = mixture(weights, means, variances)
+    variance += np.square(UNFORESEEN_PER_E_FOLD * _distance(np.log(cpus), batch.x))
+    if models != ("log",):  # SCAF's model alone stays as published: it may be superlinear on few CPUs
         mean = np.clip(mean, math.log(LEAST_SPEEDUP), np.log(MOST_EFFICIENCY * cpus))
-    chosen = names[int(np.argmax(weights))]
-    return _Belief(chosen, mean, variance, tuple(zip(names, weights.tolist(), strict=True)), fits[chosen].parameters)
+    mean = mean.round(_DECIMALS)
+    beliefs = {}
+    for row, (asked, chosen) in enumerate(zip(programs, weights.argmax(axis=0), strict=True)):
+        model, own = models[chosen], len(sizes(asked.most))
+        fit = fits[model]
+        parameters = tuple(zip(fit.names, fit.parameters[row].tolist(), strict=True)) if fit.names else ()
+        shares = tuple(zip(models, weights[:, row].tolist(), strict=True))
+        beliefs[asked] = _Belief(model, mean[row, :own].copy(), variance[row, :own].copy(), shares, parameters)
+    return beliefs
 
 
-def _fits(points: tuple[UsablePoint, ...], data: Data, cpus: Array, models: tuple[str, ...]) -> dict[str, Fit]:
+def _fits(programs: Sequence[_Asked], batch: Batch, cpus: Array, models: tuple[str, ...]) -> dict[str, Fit]:
     fits: dict[str, Fit] = {}
-    free = fit_free(data, int(cpus[-1])) if _SHAPEFREE & set(models) else None
+    free = fit_free(batch, int(cpus[-1])) if _SHAPEFREE & set(models) else None
     for name in models:
         if name in FAMILIES:
-            fits[name] = fit_family(name, data, cpus)
+            fits[name] = fit_family(name, batch, cpus)
         elif name == "log":
-            fits[name] = fit_log(points, data, cpus)
+            fits[name] = fit_log([asked.points for asked in programs], batch, cpus)
         elif free is not None:
-            fits[name] = free if name == "free" else monotone(free, data, cpus)
+            most = np.array([asked.most for asked in programs])
+            fits[name] = free if name == "free" else monotone(free, batch, cpus, most)
     return fits
 
 
 def _distance(at: Array, measured: Array) -> Array:
-    """Distance of each of *at* from the nearest measured size, or from 0 (p = 1, which is known), in ln p."""
-    known = np.concatenate([np.zeros(1), measured])
-    after = np.minimum(np.searchsorted(known, at), len(known) - 1)
-    distances: Array = np.minimum(np.abs(at - known[after]), np.abs(at - known[np.maximum(after - 1, 0)]))
+    """Distance of each of *at* from the nearest size of each program, or from 0 (p = 1, which is known), in ln p."""
+    known = np.concatenate([np.zeros((len(measured), 1)), measured], axis=1)
+    distances: Array = np.abs(at[:, None] - known[:, None]).min(axis=2)
     return distances

@@ -5,17 +5,21 @@ parameters is a sum over a grid. The grid starts on the whole range. If the poin
 moved, turned and shrunk to the probable ones. So two things need no special case: parameters at the edge of their range
 (no serial part, no contention), and ridges, where one parameter compensates for another. The evidence is the integral
 itself, not an approximation around the best fit.
+
+Several programs are fitted at once, because a call of numpy takes longer than its work for one program. The axes of
+arrays are grid cell, program and size, as far as they depend on each.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vscaf_policies.models.logarithmic import LEAST_WEIGHT, log_weight
-from vscaf_policies.models.points import TABLED, Array, Data, UsablePoint
+from vscaf_policies.models.points import TABLED, Array, Batch, UsablePoint
 
 _STEPS = 16
 _DIFFERENCE = 1e-5
@@ -40,39 +44,40 @@ _MOST_LOG_WEIGHT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One model fitted to the points.
+    """One model fitted to the points of several programs, a row for each.
 
     mean, variance: of ln S at each size. log_evidence: ln of the marginal likelihood, up to a constant that is the same
-    for all models of the same data.
+    for all models of the same program. names, parameters: of the model, a column for each name.
     """
 
     mean: Array
     variance: Array
-    log_evidence: float
-    parameters: tuple[tuple[str, float], ...] = ()
+    log_evidence: Array
+    names: tuple[str, ...] = ()
+    parameters: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 def amdahl(parameters: Array, cpus: Array) -> Array:
-    """ln S with S = 1 / (f + (1 - f) / p). parameters: rows of (f,)."""
+    """ln S with S = 1 / (f + (1 - f) / p). parameters: (f,) in the last axis, here and below."""
     inverse = 1.0 / cpus
     return -np.log(inverse + parameters * (1.0 - inverse))
 
 
 def usl(parameters: Array, cpus: Array) -> Array:
-    """ln S with S = p / (1 + sigma (p - 1) + kappa p (p - 1)). parameters: rows of (sigma, kappa)."""
-    slowdown = parameters[:, 1:] * cpus
-    slowdown += parameters[:, :1]
+    """ln S with S = p / (1 + sigma (p - 1) + kappa p (p - 1)). parameters: (sigma, kappa)."""
+    slowdown = parameters[..., 1:] * cpus
+    slowdown += parameters[..., :1]
     slowdown *= cpus - 1.0
     return np.log(cpus) - np.log1p(slowdown)
 
 
 def downey(parameters: Array, cpus: Array) -> Array:
-    """ln S of Downey's model. parameters: rows of (A, sigma), A >= 1 and sigma >= 0.
+    """ln S of Downey's model. parameters: (A, sigma), A >= 1 and sigma >= 0.
 
     sigma <= 1: S = A p / (A + sigma/2 (p - 1)) up to p = A, A p / (sigma (A - 1/2) + p (1 - sigma/2)) up to 2A - 1, A
     above. sigma >= 1: S = p A (sigma + 1) / (sigma (p + A - 1) + A) up to p = A + A sigma - sigma, A above.
     """
-    most, sigma = parameters[:, :1], parameters[:, 1:]
+    most, sigma = parameters[..., :1], parameters[..., 1:]
     # Each regime is S = A p / divisor, and the largest divisor is the one that applies. The divisor of S = A is p. The
     # divisor of the middle regime is below the first one where it does not apply; for sigma >= 1, that is everywhere.
     rising = most + np.where(sigma <= 1.0, 0.5 * sigma, sigma / (1.0 + sigma)) * (cpus - 1.0)
@@ -86,8 +91,9 @@ def downey(parameters: Array, cpus: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A model with a formula. The grid has coordinates in 0 ... 1. `natural` turns rows of them into parameters,
-    `log_prior` is the logarithm of their prior density, and `cells` is the size of the grid on the whole range."""
+    """A model with a formula. The grid has coordinates in 0 ... 1, in the last axis. `natural` turns them into
+    parameters, `log_prior` is the logarithm of their prior density, and `cells` is the size of the grid on the whole
+    range."""
 
     names: tuple[str, ...]
     cells: tuple[int, ...]
@@ -108,17 +114,17 @@ def _usl_parameters(unit: Array) -> Array:
 
 def _downey_parameters(unit: Array) -> Array:
     parameters: Array = unit * _DOWNEY_SCALES
-    parameters[:, 0] = np.exp(parameters[:, 0])
+    parameters[..., 0] = np.exp(parameters[..., 0])
     return parameters
 
 
 def _even(unit: Array) -> Array:
-    return np.zeros(len(unit))
+    return np.zeros(unit.shape[:-1])
 
 
 def _little_coherence(unit: Array) -> Array:
     """Density 0.95 x 3 (1 - v)^2 + 0.05: half of the prior is below kappa = 0.00003, nine tenths below 0.009."""
-    result: Array = np.log(2.85 * np.square(1.0 - unit[:, 1]) + 0.05)
+    result: Array = np.log(2.85 * np.square(1.0 - unit[..., 1]) + 0.05)
     return result
 
 
@@ -166,143 +172,165 @@ def _whole_curves(name: str, sizes: bytes) -> Array:
 
 @lru_cache(maxsize=8)
 def _tabled_curves(name: str) -> Array:
-    """ln S at 1, 2, ..., TABLED, as _whole_curves, at the same floating-point sizes as those of Data."""
+    """ln S at 1, 2, ..., TABLED, as _whole_curves, at the same floating-point sizes as those of a Batch."""
     return FAMILIES[name].curves(_whole_parameters(name), np.exp(np.log(np.arange(1.0, TABLED + 1.0))))
 
 
-def _curves_at_points(name: str, data: Data) -> Array:
-    """ln S at the sizes of the data, a row for each cell of the family's whole range."""
-    if data.columns is None:
-        return FAMILIES[name].curves(_whole_parameters(name), np.exp(data.x))
-    return _tabled_curves(name).take(data.columns, axis=1)
+def _curves_at_points(name: str, batch: Batch) -> Array:
+    """ln S at the sizes of the programs, for each cell of the family's whole range."""
+    if batch.columns is None:
+        return FAMILIES[name].curves(_whole_parameters(name)[:, None], np.exp(batch.x))
+    return _tabled_curves(name).take(batch.columns, axis=1)
 
 
-def fit_family(name: str, data: Data, cpus: Array) -> Fit:
-    """The family of that name fitted to the data: mean and variance of ln S at each of cpus."""
+def fit_family(name: str, batch: Batch, cpus: Array) -> Fit:
+    """The family of that name fitted to the programs: mean and variance of ln S at each of cpus."""
     family = FAMILIES[name]
     unit, log_volume = _whole_range(family.cells)
-    sizes = np.exp(data.x)
-    log_density = _log_likelihood(_curves_at_points(name, data), data) + _whole_prior(name)
-    best = log_density.argmax()
-    probability = np.exp(log_density - log_density[best])
-    narrow = _too_narrow(probability.reshape(family.cells))
-    if narrow:
-        middle, precision = _best(family, unit[best], data, sizes)
-        unit, log_volume = _grid_around(middle, precision)
-        log_density = _log_likelihood(family.curves(family.natural(unit), sizes), data) + family.log_prior(unit)
-        best = log_density.argmax()
-        probability = np.exp(log_density - log_density[best])
-    log_evidence = float(log_density[best]) + math.log(probability.sum()) + log_volume
-
-    kept = np.flatnonzero(probability >= _LEAST_PROBABILITY)
-    probability = probability[kept] / probability[kept].sum()
-    if narrow:
-        parameters = family.natural(unit[kept])
-        curves = family.curves(parameters, cpus)
+    log_density = _log_likelihood(_curves_at_points(name, batch), batch) + _whole_prior(name)[:, None]
+    probability, log_evidence = _normalized(log_density, log_volume)
+    narrow = np.flatnonzero(_too_narrow(probability.reshape(*family.cells, -1)))
+    if narrow.size == len(log_evidence):
+        mean, values = np.empty((len(narrow), len(cpus))), np.empty((len(narrow), len(family.names)))
+        variance = np.empty(mean.shape)
     else:
-        parameters, curves = _whole_parameters(name)[kept], _whole_curves(name, cpus.tobytes())[kept]
-    mean = probability @ curves
-    curves -= mean
-    curves *= curves
-    values = (probability @ parameters).tolist()
-    return Fit(mean, probability @ curves, log_evidence, tuple(zip(family.names, values, strict=True)))
+        weights, curves = _kept(probability).T, _whole_curves(name, cpus.tobytes())
+        mean, values = weights @ curves, weights @ _whole_parameters(name)
+        variance = np.maximum(weights @ np.square(curves) - np.square(mean), 0.0)
+    if narrow.size:
+        some = batch.rows(narrow)
+        middle, precision = _best(family, unit[log_density[:, narrow].argmax(axis=0)], some)
+        unit, log_inside, log_volumes = _grid_around(middle, precision)
+        parameters = family.natural(unit)
+        log_density = _log_likelihood(family.curves(parameters, np.exp(some.x)), some) + family.log_prior(unit)
+        probability, log_evidence[narrow] = _normalized(log_density + log_inside, log_volumes)
+        weights = _kept(probability)
+        curves = family.curves(parameters, cpus)
+        mean[narrow] = middles = np.einsum("cn,cnp->np", weights, curves)
+        curves -= middles
+        curves *= curves
+        variance[narrow] = np.einsum("cn,cnp->np", weights, curves)
+        values[narrow] = np.einsum("cn,cnd->nd", weights, parameters)
+    return Fit(mean, variance, log_evidence, family.names, values)
 
 
-def _log_likelihood(curves: Array, data: Data) -> Array:
-    """The log likelihood of each row of curves, up to a constant that is the same for all models."""
-    misfit = curves - data.y
-    misfit /= data.error
-    result: Array = -0.5 * np.einsum("ij,ij->i", misfit, misfit)
+def _log_likelihood(curves: Array, batch: Batch) -> Array:
+    """The log likelihood of each curve, up to a constant for each program that is the same for all models."""
+    misfit = curves - batch.y
+    misfit /= batch.error
+    result: Array = -0.5 * np.einsum("cnp,cnp->cn", misfit, misfit)
     return result
 
 
-def _grid_around(middle: Array, precision: Array) -> tuple[Array, float]:
-    """A grid over the ellipse of that precision, without points outside 0 ... 1, and ln of the volume of a cell."""
+def _normalized(log_density: Array, log_volume: Array | float) -> tuple[Array, Array]:
+    """For each program, the probability of each cell relative to the most probable one, and ln of the integral."""
+    best = log_density.max(axis=0)
+    probability = np.exp(log_density - best)
+    return probability, best + np.log(probability.sum(axis=0)) + log_volume
+
+
+def _kept(probability: Array) -> Array:
+    """The weights of the cells: their probability, with a sum of 1, and 0 for the improbable ones."""
+    kept = np.where(probability >= _LEAST_PROBABILITY, probability, 0.0)
+    kept /= kept.sum(axis=0)
+    return kept
+
+
+def _grid_around(middle: Array, precision: Array) -> tuple[Array, Array, Array]:
+    """A grid over the ellipse of that precision, for each program.
+
+    Also returns ln of 1 for its cells within 0 ... 1 and ln of 0 for those outside, and ln of the volume of a cell.
+    """
     turned = _root_of_inverse(precision)
-    standard, step = _standard_grid(len(middle))
-    unit = middle + standard @ turned.T
-    unit = unit[(np.abs(unit - 0.5) <= 0.5).all(axis=1)]
-    return unit, math.log(np.prod(np.diag(turned)) * step ** len(middle))
+    dimensions = middle.shape[1]
+    standard, step = _standard_grid(dimensions)
+    unit = middle + np.einsum("cd,ned->cne", standard, turned)
+    log_inside = np.where((np.abs(unit - 0.5) <= 0.5).all(axis=2), 0.0, -np.inf)
+    log_volume = np.log(np.diagonal(turned, axis1=1, axis2=2).prod(axis=1) * step**dimensions)
+    return np.clip(unit, 0.0, 1.0), log_inside, log_volume
 
 
-def _too_narrow(probability: Array) -> bool:
-    """Whether too few cells of the whole range share the probability, in one direction or in total."""
-    if probability.ndim == 1:
+def _too_narrow(probability: Array) -> NDArray[np.bool_]:
+    """Whether too few cells of the whole range share the probability, in one direction or in total, by program."""
+    if probability.ndim == 2:
         return _shared_by(probability) < 4.0
     return (
-        _shared_by(probability.ravel()) < 10.0
-        or _shared_by(probability.sum(axis=0)) < 3.0
-        or _shared_by(probability.sum(axis=1)) < 3.0
+        (_shared_by(probability.reshape(-1, probability.shape[-1])) < 10.0)
+        | (_shared_by(probability.sum(axis=0)) < 3.0)
+        | (_shared_by(probability.sum(axis=1)) < 3.0)
     )
 
 
-def _shared_by(probability: Array) -> float:
+def _shared_by(probability: Array) -> Array:
     """1 / sum p^2 of the normalized probability: the number of cells if all had the same probability."""
-    return float(probability.sum() ** 2 / (probability @ probability))
+    shared: Array = probability.sum(axis=0) ** 2 / np.square(probability).sum(axis=0)
+    return shared
 
 
-def _best(family: Family, start: Array, data: Data, sizes: Array) -> tuple[Array, Array]:
-    """The best parameters, on the scale 0 ... 1, and the precision matrix there, by Levenberg and Marquardt's method.
+def _best(family: Family, start: Array, batch: Batch) -> tuple[Array, Array]:
+    """For each program, the best parameters, on the scale 0 ... 1, and the precision matrix there.
 
-    Derivatives are numerical differences, because Downey's formula has kinks. The precision includes that of the even
-    prior, 12 in each direction, so that it is not 0 for a parameter about which the points tell nothing.
+    By Levenberg and Marquardt's method. Derivatives are numerical differences, because Downey's formula has kinks. The
+    precision includes that of the even prior, 12 in each direction, so that it is not 0 for a parameter about which the
+    points tell nothing.
     """
-    identity = np.eye(len(start))
-    parameters = kept = start.tolist()  # for one and two numbers, lists are faster than arrays
-    best, damping = math.inf, 1e-2
-    normal, slopes = identity, start
+    programs, dimensions = start.shape
+    identity, sizes = np.eye(dimensions), np.exp(batch.x)
+    one_step = np.concatenate([np.zeros((1, 1, dimensions)), identity[:, None]])
+    parameters = kept = start
+    best, damping = np.full(programs, math.inf), np.full(programs, 1e-2)
+    normal, slopes = np.empty((programs, dimensions, dimensions)), np.empty((programs, dimensions))
+    ended = np.zeros(programs, dtype=bool)
     for _ in range(_STEPS):
-        shift = [-_DIFFERENCE if one > 0.5 else _DIFFERENCE for one in parameters]
-        around = [parameters, *([*parameters] for _ in parameters)]
-        for number, step in enumerate(shift):
-            around[number + 1][number] += step
-        misfits = (family.curves(family.natural(np.array(around)), sizes) - data.y) / data.error
-        chi_squared = float(misfits[0] @ misfits[0])
+        shift = np.where(parameters > 0.5, -_DIFFERENCE, _DIFFERENCE)
+        misfits = (family.curves(family.natural(parameters + one_step * shift), sizes) - batch.y) / batch.error
+        chi_squared = np.einsum("np,np->n", misfits[0], misfits[0])
         gained = best - chi_squared
-        if gained > 0.0:
-            kept, best, damping = parameters, chi_squared, damping * 0.1
-            slope = (misfits[1:] - misfits[0]) / np.array(shift)[:, None]
-            normal, slopes = slope @ slope.T, slope @ misfits[0]
-            if gained < 1e-2:
-                break
-        else:
-            damping *= 20.0
-            if damping > 1e4:
-                break
-        parameters = [
-            min(max(one - less, 0.0), 1.0) for one, less in zip(kept, _solved(normal, slopes, damping), strict=True)
-        ]
-    return np.array(kept), normal + 12.0 * identity
+        better = (gained > 0.0) & ~ended
+        slope = ((misfits[1:] - misfits[0]) / shift.T[:, :, None]).transpose(1, 0, 2)[better]
+        normal[better] = slope @ slope.transpose(0, 2, 1)
+        slopes[better] = np.einsum("ndp,np->nd", slope, misfits[0, better])
+        kept = np.where(better[:, None], parameters, kept)
+        best = np.where(better, chi_squared, best)
+        damping *= np.where(better, 0.1, 20.0)
+        ended |= np.where(better, gained < 1e-2, damping > 1e4)
+        if ended.all():
+            break
+        parameters = np.minimum(np.maximum(kept - _solved(normal, slopes, damping), 0.0), 1.0)
+    return kept, normal + 12.0 * identity
+
+
+def _solved(normal: Array, slopes: Array, damping: Array) -> Array:
+    """(normal + damping diag(normal) + identity)^-1 slopes, written out: for one and two dimensions that is faster."""
+    more = 1.0 + damping
+    first = normal[:, 0, 0] * more + 1.0
+    if slopes.shape[1] == 1:
+        return slopes / first[:, None]
+    cross, second = normal[:, 0, 1], normal[:, 1, 1] * more + 1.0
+    one, other = slopes.T
+    solved: Array = np.array([second * one - cross * other, first * other - cross * one])
+    solved /= first * second - cross * cross
+    return solved.T
 
 
 def _root_of_inverse(precision: Array) -> Array:
-    """Lower triangular L with L L^T = precision^-1, written out."""
-    if len(precision) == 1:
-        return np.array([[1.0 / math.sqrt(precision[0, 0])]])
-    (first, cross), (_, second) = precision.tolist()
+    """For each matrix, the lower triangular L with L L^T = matrix^-1, written out for one and two dimensions."""
+    if precision.shape[1] == 1:
+        return 1.0 / np.sqrt(precision)
+    first, cross, second = precision[:, 0, 0], precision[:, 0, 1], precision[:, 1, 1]
     determinant = first * second - cross * cross
-    corner = math.sqrt(second / determinant)
-    return np.array([[corner, 0.0], [-cross / determinant / corner, 1.0 / math.sqrt(second)]])
+    corner = np.sqrt(second / determinant)
+    root = np.zeros(precision.shape)
+    root[:, 0, 0], root[:, 1, 0], root[:, 1, 1] = corner, -cross / determinant / corner, 1.0 / np.sqrt(second)
+    return root
 
 
-def _solved(normal: Array, slopes: Array, damping: float) -> tuple[float, ...]:
-    """(normal + damping diag(normal) + a little)^-1 slopes, written out: for one and two dimensions that is faster."""
-    more = 1.0 + damping
-    if len(slopes) == 1:
-        return (float(slopes[0]) / (float(normal[0, 0]) * more + 1.0),)
-    (first, cross), (_, second) = normal.tolist()
-    first, second = first * more + 1.0, second * more + 1.0
-    one, other = slopes.tolist()
-    determinant = first * second - cross * cross
-    return (second * one - cross * other) / determinant, (first * other - cross * one) / determinant
-
-
-def fit_log(points: Sequence[UsablePoint], data: Data, cpus: Array) -> Fit:
+def fit_log(points: Sequence[Sequence[UsablePoint]], batch: Batch, cpus: Array) -> Fit:
     """SCAF's model, with C as published and an approximate evidence. Prior of C: even in ln C from 0.05 to 30."""
-    weight, error = log_weight(points)
+    weight, error = np.array([log_weight(one) for one in points]).T[:, :, None]
     logs = np.log(cpus)
     speedups = 1.0 + weight * logs
-    misfit = (np.log1p(weight * data.x) - data.y) / data.error
-    width = min(1.0, math.sqrt(2.0 * math.pi) * error / (weight * math.log(_MOST_LOG_WEIGHT / LEAST_WEIGHT)))
-    log_evidence = float(math.log(width) - 0.5 * misfit @ misfit)
-    return Fit(np.log(speedups), (error * logs / speedups) ** 2, log_evidence, (("weight", weight),))
+    misfit = (np.log1p(weight * batch.x) - batch.y) / batch.error
+    width = np.minimum(1.0, math.sqrt(2.0 * math.pi) * error / (weight * math.log(_MOST_LOG_WEIGHT / LEAST_WEIGHT)))
+    log_evidence = np.log(width[:, 0]) - 0.5 * np.square(misfit).sum(axis=1)
+    return Fit(np.log(speedups), (error * logs / speedups) ** 2, log_evidence, ("weight",), weight)

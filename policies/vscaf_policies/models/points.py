@@ -1,7 +1,7 @@
 """From measured points to data for a fit: leaves out, clamps, ages and combines points."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +34,9 @@ MOST_CPUS = 1 << 20
 TABLED = 128
 """What depends on sizes only, and not on measurements, is computed once for all sizes up to this many CPUs."""
 
+_NO_WEIGHT = 1e9
+"""Standard error of a point that only fills a row."""
+
 MOST_SIZES = 96
 """If there are more distinct sizes, neighbours are combined: the time of a fit grows with the cube of their number."""
 
@@ -48,15 +51,50 @@ class UsablePoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Points in the space of the fit, by increasing size: x = ln p, y = ln S and the standard error of y.
+    """Points of one program in the space of the fit, by increasing size: x = ln p, y = ln S, and the error of y.
 
-    columns: p - 1 of each point, its column in a table of all sizes up to TABLED; None: not all of them are there.
+    error: a standard error. columns: p - 1 of each point, its column in a table of all sizes up to TABLED; None: not
+    all of them are there.
     """
 
     x: Array
     y: Array
     error: Array
     columns: NDArray[np.intp] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The points of several programs, a row for each. Shorter rows end with the point S(1) = 1.
+
+    All models explain that point exactly, and its error is so large that it has no weight. So it changes no fit.
+    columns: as in Data; None if one of the programs has none.
+    """
+
+    x: Array
+    y: Array
+    error: Array
+    columns: NDArray[np.intp] | None
+
+    @classmethod
+    def of(cls, programs: Sequence[Data]) -> "Batch":
+        """The batch of these programs, at least one."""
+        shape = len(programs), max(len(one.x) for one in programs)
+        x, y, error, columns = np.zeros(shape), np.zeros(shape), np.full(shape, _NO_WEIGHT), np.zeros(shape, np.intp)
+        tabled = True
+        for row, one in enumerate(programs):
+            count = len(one.x)
+            x[row, :count], y[row, :count], error[row, :count] = one.x, one.y, one.error
+            if one.columns is None:
+                tabled = False
+            else:
+                columns[row, :count] = one.columns
+        return cls(x, y, error, columns if tabled else None)
+
+    def rows(self, chosen: NDArray[np.intp]) -> "Batch":
+        """The batch of some of the programs."""
+        columns = None if self.columns is None else self.columns[chosen]
+        return Batch(self.x[chosen], self.y[chosen], self.error[chosen], columns)
 
 
 def usable_points(points: Iterable[SpeedupPoint], drift_per_s: float = DRIFT_PER_S) -> tuple[UsablePoint, ...]:

@@ -73,14 +73,14 @@ def welfare(of, domains):
     return math.fsum(one.weight * math.log(of[one.name]) for one in domains)
 
 
-def scaled_estimate(factors):
-    """The answer of `worth` if each domain's curve is multiplied by its factor."""
+def scaled_estimates(factors):
+    """The answer of `worths` if each domain's curve is multiplied by its factor."""
 
-    def estimate(one, state):
-        expected = factors[one.name] * worth(one, state).expected
-        return Worth(expected, expected, expected, expected)
+    def estimates(state):
+        scaled = {one.name: factors[one.name] * worth(one, state).expected for one in state.domains}
+        return {name: Worth(curve, curve, curve, curve) for name, curve in scaled.items()}
 
-    return estimate
+    return estimates
 
 
 @settings(max_examples=50)
@@ -91,7 +91,7 @@ def test_a_whole_curve_that_is_multiplied_changes_nothing(domains, cpus, factors
     factor = dict(zip("abc", factors, strict=True))
     with pytest.MonkeyPatch.context() as patch:
         before = fair(state, {})
-        patch.setattr("vscaf_policies.estimates.worth", scaled_estimate(factor))
+        patch.setattr("vscaf_policies.fair.worths", scaled_estimates(factor))
         after = fair(state, {})
     assert math.isclose(
         welfare(speedups(state, after), domains), welfare(speedups(state, before), domains), abs_tol=1e-9

@@ -12,8 +12,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from vscaf.core.model.scaf import scaf_weight
 from vscaf_policies import SpeedupPoint
-from vscaf_policies.models import DRIFT_PER_S, MODELS, SpeedupEstimate, fit_curve, parametric, shapefree
-from vscaf_policies.models.points import MOST_SIZES, TABLED, as_data, usable_points
+from vscaf_policies.models import (
+    DRIFT_PER_S,
+    MODELS,
+    SpeedupEstimate,
+    fit_curve,
+    fit_together,
+    fitting,
+    parametric,
+    shapefree,
+)
+from vscaf_policies.models.points import MOST_SIZES, TABLED, Batch, as_data, usable_points
 from vscaf_policies.models.shapefree import isotonic
 
 MOST = 64
@@ -132,7 +141,7 @@ def test_downeys_optimum_is_found_in_either_regime_and_on_the_plateau(average, s
 
 @pytest.mark.parametrize("precision", [[[4.0]], [[4.0, 1.0], [1.0, 9.0]], [[100.0, -19.0], [-19.0, 4.0]]])
 def test_the_root_of_an_inverse_is_one(precision):
-    root = parametric._root_of_inverse(np.array(precision))
+    root = parametric._root_of_inverse(np.array([precision]))[0]
     assert root @ root.T == pytest.approx(np.linalg.inv(precision))
     assert root == pytest.approx(np.tril(root))
 
@@ -431,7 +440,7 @@ def test_policies_without_curves_do_not_load_numpy():
 @given(st.sets(st.integers(2, 140), min_size=1, max_size=20))
 def test_what_is_looked_up_is_what_would_be_computed(sizes):
     """Up to TABLED CPUs, what depends only on sizes comes from tables."""
-    data = as_data(usable_points([SpeedupPoint(cpus, 0.7 * cpus, 0.1 * cpus, 4) for cpus in sizes]))
+    data = Batch.of([as_data(usable_points([SpeedupPoint(cpus, 0.7 * cpus, 0.1 * cpus, 4) for cpus in sizes]))])
     assert (data.columns is not None) == (max(sizes) <= TABLED)
     without = replace(data, columns=None)
     for name in parametric.FAMILIES:
@@ -442,3 +451,32 @@ def test_what_is_looked_up_is_what_would_be_computed(sizes):
     fits = (astuple(shapefree.fit_free(one, 64)) for one in (data, without))
     for looked_up, computed in zip(*fits, strict=True):
         assert np.array_equal(looked_up, computed)
+
+
+programs = st.lists(
+    st.tuples(st.dictionaries(st.integers(2, 300), st.floats(0.02, 4.0), min_size=1, max_size=12), st.integers(1, 600)),
+    min_size=2,
+    max_size=6,
+)
+
+
+@given(programs, st.sampled_from([0.01, 0.1, 0.5]))
+def test_programs_that_are_fitted_together_are_fitted_as_if_alone(programs, error):
+    """Whatever their sizes, numbers of points and shapes: efficiencies at random are curves that fall, too."""
+    asked = [
+        (usable_points([SpeedupPoint(p, each * p, error * each * p, 4) for p, each in efficiencies.items()]), most)
+        for efficiencies, most in programs
+    ]
+    forget_fits()
+    together = fit_together(asked)
+    for one, found in zip(asked, together, strict=True):
+        forget_fits()
+        alone = fit_together([one])[0]
+        assert found.mean == pytest.approx(alone.mean, rel=1e-9)
+        assert found.standard_error == pytest.approx(alone.standard_error, rel=1e-6)
+        assert dict(found.weights) == pytest.approx(dict(alone.weights), abs=1e-6)
+
+
+def forget_fits():
+    fitting._remembered.clear()
+    fitting._estimate.cache_clear()

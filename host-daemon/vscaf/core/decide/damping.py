@@ -155,16 +155,22 @@ def logarithmic(domain: DomainState, cpus: int) -> float:
 
 
 def fitted(pool: PoolState) -> SpeedupOf:
-    """A function for the predicted weighted speedup by the fitted curve, or linear if there is no curve."""
-    from vscaf_policies.estimates import worth  # noqa: PLC0415  (imports numpy, which clients do not need)
+    """A function for the predicted weighted speedup of the pool's domains that compete, by the fitted curve.
+
+    It is linear if there is no curve.
+    """
+    from vscaf_policies.estimates import worths  # noqa: PLC0415  (imports numpy, which clients do not need)
+
+    curves, chunk = worths(pool), pool.chunk
 
     def speedup_of(domain: DomainState, cpus: int) -> float:
-        if cpus < pool.chunk:
+        if cpus < chunk:
             return 0.0
-        known = worth(domain, pool)
+        known = curves[domain.name]
         if known is None:
             return domain.weight * cpus
-        return domain.weight * float(known.cautious[min(cpus // pool.chunk, len(known.cautious)) - 1])
+        cautious = known.cautious
+        return domain.weight * float(cautious[min(cpus // chunk, len(cautious)) - 1])
 
     return speedup_of
 

@@ -116,7 +116,8 @@ def decide(
     _check(pool)
     present = {domain.name: domain.allocation for domain in pool.domains}
     asking = tuple(domain for domain in pool.domains if domain.demand > 0 or not domain.may_rest)
-    policy_answer = policy(replace(pool, domains=asking), options)
+    asked = replace(pool, domains=asking)
+    policy_answer = policy(asked, options)
     if policy_answer is None:
         return Decision(present, frozenset(), {}, False, DecideMemory())
     answer, queued, suspended = _parts_of(policy_answer, asking)
@@ -134,7 +135,7 @@ def decide(
         turnover = turnover.after(pool.time_s, changed=True)
     if target != present and same:  # in the other cases the gain does not matter
         by_curves = learns(policy)
-        speedup_of = fitted(pool) if by_curves else logarithmic
+        speedup_of = fitted(asked) if by_curves else logarithmic
         change_now = change(pool, competing, present, target, speedup_of)
         gain = change_now.gain
         horizon_s = turnover.after(pool.time_s, changed=False).horizon_s(damping.horizon_s)
@@ -151,7 +152,7 @@ def decide(
                 target = nearest(present, target, frozenset(bounds) - due)
                 still_pending = pending.followed(due)
     elif target != present and learns(policy) and memory.circumstances is not None and not sharing:
-        target = _as_far_as_it_pays(pool, competing, circumstances, memory, target, damping, turnover)
+        target = _as_far_as_it_pays(asked, competing, circumstances, memory, target, damping, turnover)
 
     knowledge = {domain.name: domain for domain in competing}
     decided = DecideMemory(circumstances, knowledge, (), answered, sharing, turnover, still_pending)
