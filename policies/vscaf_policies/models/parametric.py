@@ -279,7 +279,7 @@ def _best(family: Family, start: Array, batch: Batch) -> tuple[Array, Array]:
     one_step = np.concatenate([np.zeros((1, 1, dimensions)), identity[:, None]])
     parameters = kept = start
     best, damping = np.full(programs, math.inf), np.full(programs, 1e-2)
-    normal, slopes = np.empty((programs, dimensions, dimensions)), np.empty((programs, dimensions))
+    normal, slopes = np.zeros((programs, dimensions, dimensions)), np.zeros((programs, dimensions))
     ended = np.zeros(programs, dtype=bool)
     for _ in range(_STEPS):
         shift = np.where(parameters > 0.5, -_DIFFERENCE, _DIFFERENCE)
