@@ -59,13 +59,24 @@ def test_a_guest_boots_computes_and_leaves_no_trace(tmp_path: Path) -> None:
     wait_until_gone(lab.directory, pids, "lab-whole")
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-def test_a_guest_that_hangs_at_boot_is_started_again_once(
-    persistent: bool, shared_lab: PrivateLibvirt, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("init", "changed", "persistent"),
+    [("while :; do :; done", "BOOT_CPU_S", persistent) for persistent in (False, True)]
+    + [("while :; do sleep 1000; done", "BOOT_IDLE_S", False)],
+)
+def test_a_guest_that_hangs_at_boot_is_started_again_once(  # noqa: PLR0917 (fixtures)
+    init: str,
+    changed: str,
+    persistent: bool,
+    shared_lab: PrivateLibvirt,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(guest_module, "BOOT_CPU_S", 6.0)  # so that it does not take long
-    computes = 'rdinit=/bin/busybox -- sh -c "while :; do :; done"'
-    guest = Guest(shared_lab, "lab-hangs", IMAGE, memory_mib=256, kernel_arguments=computes, persistent=persistent)
+    monkeypatch.setattr(guest_module, changed, 6.0)  # so that it does not take long
+    kernel_arguments = f'rdinit=/bin/busybox -- sh -c "{init}"'
+    guest = Guest(
+        shared_lab, "lab-hangs", IMAGE, memory_mib=256, kernel_arguments=kernel_arguments, persistent=persistent
+    )
     if guest.domain_type == "kvm":
         pytest.skip("only emulated guests hang")
     try:

@@ -24,6 +24,7 @@ AGENT_CHANNEL = "org.vscaf.agent.0"
 LAB_CHANNEL = "org.vscaf.lab.0"
 BOOT_DEADLINE_S = 300.0  # of an emulated guest, with others, on a busy machine
 BOOT_CPU_S = 40.0  # ten times what a vCPU of an emulated guest computes before the guest answers
+BOOT_IDLE_S, BOOT_IDLE_CPU_S = 60.0, 1.0  # a boot computes far more in this time, however busy the host is
 ASK_AGAIN_S = 5.0
 ANSWER_DEADLINE_S = 20.0  # after an error: a guest that takes longer is described in a note on the error
 
@@ -196,14 +197,16 @@ class Guest:
         console lines.
 
         An emulated guest that hangs at boot is started again, once. It was seen with QEMU 7.2 that both vCPUs of a
-        guest computed without end. Their CPU time shows that, however busy the host is.
+        guest computed without end, and that both slept because one got no timer interrupts. Their CPU time shows that,
+        however busy the host is.
         """
         begun_s = time.monotonic()
+        looks: list[tuple[float, float]] = []
         while not self._answers_within(min(deadline_s, ASK_AGAIN_S)):
             waited_s = time.monotonic() - begun_s
             if waited_s > deadline_s:
                 raise self._silent(deadline_s)
-            if not self.started_again and self.domain_type == "qemu" and self._computes_too_long():
+            if not self.started_again and self.domain_type == "qemu" and self._hangs(looks):
                 log.warning("the guest is started again: %s", self._silent(waited_s))
                 self._start_again()
                 begun_s = self._started_s
@@ -233,12 +236,19 @@ class Guest:
             self.stop()
             self.launch()
 
-    def _computes_too_long(self) -> bool:
-        """Whether a vCPU has used far more CPU time than a boot takes."""
+    def _hangs(self, looks: list[tuple[float, float]]) -> bool:
+        """Whether a vCPU has used far more CPU time than a boot takes, or all together almost none in BOOT_IDLE_S.
+
+        looks: when this was asked since the start, and the vCPUs' CPU time then. This look is added.
+        """
         try:
-            return max(self._vcpu_times_ns().values()) > BOOT_CPU_S * 1e9
+            times_s = [one / 1e9 for one in self._vcpu_times_ns().values()]
         except (OSError, LabError):  # QEMU has just ended: the next question to the guest fails
             return False
+        now_s, used_s = time.monotonic(), sum(times_s)
+        idle = any(now_s - at_s >= BOOT_IDLE_S and used_s - then_s < BOOT_IDLE_CPU_S for at_s, then_s in looks)
+        looks.append((now_s, used_s))
+        return idle or max(times_s) > BOOT_CPU_S
 
     def _vcpu_times_ns(self) -> dict[int, int]:
         return {
