@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vscaf_policies.bounds import limits
+from vscaf_policies.bounds import competes, limits
 from vscaf_policies.models import SpeedupEstimate, fit_together
 from vscaf_policies.models.points import UsablePoint, usable_points
 from vscaf_policies.state import DomainState, PoolState
@@ -94,7 +94,7 @@ class Remembered:
 
 
 MOST_TOGETHER = 64
-"""The most curves that are fitted together. More take more memory and are not faster."""
+"""The most curves that are fitted together. It limits the memory that this takes."""
 
 _remembered = Remembered(MOST_REMEMBERED_BYTES)
 
@@ -128,7 +128,7 @@ def worths(pool: PoolState) -> Mapping[str, Worth | None]:
     answers: dict[str, Worth | None] = {}
     new = []
     for domain in pool.domains:
-        if domain.demand <= 0 and domain.may_rest:  # as competes(), without a call
+        if not competes(domain):
             continue
         known = None
         if not domain.newcomer:
@@ -148,6 +148,11 @@ def worths(pool: PoolState) -> Mapping[str, Worth | None]:
 def expected(known: Worth | None, chunks: int) -> Numbers | None:
     """The expected speedup on 1, 2, ... chunks, at most *chunks*; None: not known."""
     return None if known is None else known.expected[:chunks]
+
+
+def cautious(known: Worth | None, chunks: int) -> Numbers | None:
+    """The expected speedup less its error on 1, 2, ... chunks, at most *chunks*; None: not known."""
+    return None if known is None else known.cautious[:chunks]
 
 
 _Asked = tuple[Hashable, int, int]

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 
 from vscaf_policies.bounds import MOST_OF_EQUAL, claim_limits, equal_partition, limiting_claims, most_of_equal
 from vscaf_policies.by_worth import split_by_worth
-from vscaf_policies.estimates import Numbers, expected, worths
+from vscaf_policies.estimates import Numbers, cautious, expected, worths
 from vscaf_policies.explanations import worth_reasons
 from vscaf_policies.state import (
-    DomainState,
     Options,
     PoolState,
     explained_by,
@@ -30,15 +29,18 @@ MOST = 3.0
 def _reasons(pool: PoolState, options: Options, cpus: Mapping[str, int]) -> dict[str, str]:
     curves = worths(pool)
 
-    def cautious(domain: DomainState, chunks: int) -> Numbers | None:
-        known = curves[domain.name]
-        return None if known is None else known.cautious[:chunks]
-
     def value(speedups: Numbers, chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
         return weights * speedups
 
     most = claim_limits(pool, most_of_equal("max-speedup-fitted", options, MOST))
-    return worth_reasons(pool, cpus, cautious, value, what="weight x speedup, less its error,", most_cpus=most)
+    return worth_reasons(
+        pool,
+        cpus,
+        lambda one, chunks: cautious(curves[one.name], chunks),
+        value,
+        what="weight x speedup, less its error,",
+        most_cpus=most,
+    )
 
 
 @explained_by(_reasons)
@@ -57,17 +59,14 @@ def max_speedup_fitted(pool: PoolState, options: Options) -> dict[str, int]:
     refuse_unknown_options("max-speedup-fitted", options, frozenset({MOST_OF_EQUAL}))
     equal = equal_partition(pool)
     limits = claim_limits(pool, most_of_equal("max-speedup-fitted", options, MOST), equal=equal)
-
     curves = worths(pool)
-
-    def cautious(domain: DomainState, chunks: int) -> Numbers | None:
-        known = curves[domain.name]
-        return None if known is None else known.cautious[:chunks]
 
     def value(speedups: Numbers, chunks: NDArray[np.int64], weights: Numbers) -> Numbers:
         return weights * speedups + USE * pool.chunk * (chunks - 1)
 
-    allocations = split_by_worth(pool, cautious, value, most_cpus=limits, equal=equal)
+    allocations = split_by_worth(
+        pool, lambda one, chunks: cautious(curves[one.name], chunks), value, most_cpus=limits, equal=equal
+    )
     if sum(allocations.values()) > pool.cpus - pool.chunk:
         return allocations
     # Caution is for CPUs that others would lose. A free CPU goes to a domain that it is not expected to slow down.

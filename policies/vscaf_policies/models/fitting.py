@@ -45,7 +45,8 @@ MOST_REMEMBERED = 4096
 """The most fits that are remembered. Points whose ages have not changed by much need no new fit: see usable_points."""
 
 _FEW_POINTS = 8
-"""Programs with at most as many points are fitted together. If there are more, the work for each point counts."""
+"""Programs with at most this many points are fitted together. One with more is fitted only with programs that have
+about as many, because all of them take as long as the one with the most points."""
 
 _DECIMALS = 12
 """Of ln S. The last bits depend on the programs that are fitted together."""

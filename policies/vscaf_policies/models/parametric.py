@@ -189,14 +189,11 @@ def fit_family(name: str, batch: Batch, cpus: Array) -> Fit:
     unit, log_volume = _whole_range(family.cells)
     log_density = _log_likelihood(_curves_at_points(name, batch), batch) + _whole_prior(name)[:, None]
     probability, log_evidence = _normalized(log_density, log_volume)
+    weights, curves = _kept(probability).T, _whole_curves(name, cpus.tobytes())
+    mean, values = weights @ curves, weights @ _whole_parameters(name)
+    variance = np.maximum(weights @ np.square(curves) - np.square(mean), 0.0)
+
     narrow = np.flatnonzero(_too_narrow(probability.reshape(*family.cells, -1)))
-    if narrow.size == len(log_evidence):
-        mean, values = np.empty((len(narrow), len(cpus))), np.empty((len(narrow), len(family.names)))
-        variance = np.empty(mean.shape)
-    else:
-        weights, curves = _kept(probability).T, _whole_curves(name, cpus.tobytes())
-        mean, values = weights @ curves, weights @ _whole_parameters(name)
-        variance = np.maximum(weights @ np.square(curves) - np.square(mean), 0.0)
     if narrow.size:
         some = batch.rows(narrow)
         middle, precision = _best(family, unit[log_density[:, narrow].argmax(axis=0)], some)
