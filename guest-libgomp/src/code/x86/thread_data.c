@@ -35,19 +35,33 @@ static bool is_thread_pointer(struct value value)
     return value.kind == VALUE_OWN || value.kind == VALUE_THREAD;
 }
 
+/* The number that the instruction adds to this register; 0: it is another instruction. */
+static int64_t added(const struct instruction *i, uint8_t to)
+{
+    bool adds = i->map == MAP_ONE && !i->vector && !i->memory && (i->opcode == 0x81 || i->opcode == 0x83)
+                && i->rm == to && (i->reg & 7) == 0;
+    return adds ? i->immediate : 0;
+}
+
 /* True if the block that is being read is a loop, and each turn moves the pointer on by `bytes`. */
 static bool moves_each_iteration(const struct inspection *in, uint8_t pointer, int32_t bytes)
 {
     const struct block *block = in->code.blocks + in->block;
     if (block->next[0] != in->block && block->next[1] != in->block)
         return false;
-    for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++) {
-        const struct instruction *i = in->code.instructions + at;
-        if (i->map == MAP_ONE && !i->vector && !i->memory && (i->opcode == 0x81 || i->opcode == 0x83)
-            && i->rm == pointer && (i->reg & 7) == 0)
-            return i->immediate == bytes;
-    }
+    for (uint32_t at = block->first; at < (uint32_t)block->first + block->count; at++)
+        if (added(in->code.instructions + at, pointer))
+            return added(in->code.instructions + at, pointer) == bytes;
     return false;
+}
+
+/* How far the block that is being read has moved the counter on before this instruction. */
+static int64_t moved_before(const struct inspection *in, const struct instruction *i, uint8_t counter)
+{
+    int64_t moved = 0;
+    for (const struct instruction *at = in->code.instructions + in->code.blocks[in->block].first; at < i; at++)
+        moved += added(at, counter);
+    return moved;
 }
 
 void data_access_own(struct inspection *in, struct value place, unsigned access, int32_t bytes,
@@ -56,10 +70,7 @@ void data_access_own(struct inspection *in, struct value place, unsigned access,
     if (!in->recording)
         return;
     in->findings.touches_thread_data = true;
-    /* Of an array's element only the first byte is checked, because the array's length is at best a guess. */
-    if (access & ACCESS_READ
-        && !(written_covers(&in->written, place.offset, place.open, place.step)
-             && (place.open || written_covers(&in->written, place.offset + (int64_t)bytes - 1, false, 0))))
+    if (access & ACCESS_READ && !written_covers(&in->written, place.offset, bytes, place.open, place.step))
         data_record_kept_read(in);
     if (!(access & ACCESS_WRITE))
         return;
@@ -76,12 +87,22 @@ void data_access_own(struct inspection *in, struct value place, unsigned access,
     if (i && place.open && i->memory) {
         bool two = i->index != DECODE_NO_REGISTER && i->base < GPRS;
         uint8_t index = i->index != DECODE_NO_REGISTER ? i->index : i->base;
-        const struct value *base = two ? &state->registers[i->base] : NULL;
+        uint8_t start = i->base;
+        if (two && i->scale == 1 && is_thread_pointer(state->registers[index])) { /* the sum is the same in either order */
+            index = i->base;
+            start = i->index;
+        }
+        const struct value *base = two ? &state->registers[start] : NULL;
         if (index < GPRS && !is_thread_pointer(state->registers[index])
             && (!base || (is_thread_pointer(*base) && !base->open))) {
             written.index = index;
             written.scale = i->index != DECODE_NO_REGISTER ? i->scale : 1;
-            written.first = state->registers[index].kind == VALUE_NUMBER ? state->registers[index].offset : 0;
+            struct value counter = state->registers[index];
+            written.first = counter.kind == VALUE_NUMBER ? counter.offset : 0;
+            if (counter.kind == VALUE_NUMBER && counter.open) { /* it has the value of the turn's start */
+                written.start += moved_before(in, i, index) * written.scale;
+                written.end = written.start;
+            }
         } else if (!two && index < GPRS) {
             written.each_iteration = moves_each_iteration(in, index, written.unit);
         }

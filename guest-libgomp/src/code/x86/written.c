@@ -12,6 +12,11 @@ static bool is_unrolled(const struct written *place)
     return place->bytes >= 16 && place->unit % place->bytes == 0 && (place->unit & (place->unit - 1)) == 0;
 }
 
+static bool length_known(const struct written *place)
+{
+    return place->end > place->start;
+}
+
 static bool same_iteration(const struct written *one, const struct written *other)
 {
     int64_t distance = one->start - other->start;
@@ -52,27 +57,30 @@ void written_add(struct written_set *set, const struct written *place)
     }
 }
 
-bool written_covers(const struct written_set *set, int64_t start, bool open, int32_t step)
+static bool covers(const struct written *place, int64_t start, bool open, int32_t step)
+{
+    if (start >= place->start && start < place->end)
+        return true;
+    if (!place->open) /* a[i - 1] of an array whose first element was set separately */
+        return open && start < place->start && start >= place->start - NEIGHBOUR_BYTES;
+    int64_t reach = (int64_t)NEIGHBOURS * place->unit;
+    if (place->dense)
+        reach = is_unrolled(place) ? place->bytes : DENSE_NEIGHBOURS * (int64_t)place->unit;
+    if (open && reach < step) /* within the bytes that the reading loop uses in one turn */
+        reach = step;
+    int64_t end = length_known(place) ? place->end : place->start + reach + place->bytes;
+    int64_t around = open ? NEIGHBOUR_BYTES : 0;
+    return start >= place->start - (open ? reach + around : 0) && start < end + around;
+}
+
+bool written_covers(const struct written_set *set, int64_t start, int32_t bytes, bool open, int32_t step)
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct written *place = set->places + i;
-        if (start >= place->start && start < place->end)
-            return true;
-        if (!place->open) {
-            /* a[i - 1] of an array whose first element was set separately */
-            if (open && start < place->start && start >= place->start - NEIGHBOUR_BYTES)
-                return true;
-            continue;
-        }
-        int64_t reach = (int64_t)NEIGHBOURS * place->unit;
-        if (place->dense)
-            reach = is_unrolled(place) ? place->bytes : DENSE_NEIGHBOURS * (int64_t)place->unit;
-        if (open && reach < step) /* within the bytes that the reading loop uses in one turn */
-            reach = step;
-        bool length_known = place->end > place->start;
-        int64_t end = length_known ? place->end : place->start + reach + place->bytes;
-        int64_t around = open ? NEIGHBOUR_BYTES : 0;
-        if (start >= place->start - (open ? reach + around : 0) && start < end + around)
+        /* Where an array ends is at best a guess, so the first byte must do. */
+        if (covers(place, start, open, step)
+            && (open || bytes <= 1 || (place->open && !length_known(place))
+                || written_covers(set, start + bytes - 1, 1, false, 0)))
             return true;
     }
     return false;

@@ -30,9 +30,9 @@ struct written_set {
 
 void written_add(struct written_set *set, const struct written *place);
 
-/* True if a read at `start` finds data that was written. It reads one place or (open) elements of an array, in a loop
- * that moves by `step` bytes (0: not known). */
-bool written_covers(const struct written_set *set, int64_t start, bool open, int32_t step);
+/* True if a read of so many bytes at `start` finds data that was written. It reads one place or (open) elements of an
+ * array, in a loop that moves by `step` bytes (0: not known). Of an array only the first byte is checked. */
+bool written_covers(const struct written_set *set, int64_t start, int32_t bytes, bool open, int32_t step);
 
 /* The array that begins at `start` ends before `end`. */
 void written_ends(struct written_set *set, int64_t start, int64_t end);

@@ -150,6 +150,8 @@ static uint8_t vector_access_bytes(const struct prefixes *p, unsigned map, uint8
         return 4;
     if (opcode == 0x19 || opcode == 0x59)
         return 8;
+    if (opcode == 0xb1 && !p->evex)
+        return 2; /* broadcast of a number of half precision */
     if (opcode >= 0x99 && opcode <= 0xbf && (opcode & 9) == 9)
         return p->w ? 8 : 4; /* scalar fused multiply-add */
     if (opcode >= 0xf0)
