@@ -124,7 +124,7 @@ def test_it_is_active_when_it_says_so(machine: Machine) -> None:
 
 def test_the_host_commands_and_programs_join(machine: Machine) -> None:
     machine.connect()
-    assert machine.message("hello")["capabilities"] == ["offline"]
+    assert machine.message("hello")["capabilities"] == ["offline", "quiet", "sparse"]
     program = machine.guest.start(PATHS + "while OMP_NUM_THREADS=2 vscaf-run cg.S > /dev/null; do :; done")
     try:
         report = machine.message("report", lambda message: message["processes"])
