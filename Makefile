@@ -34,7 +34,7 @@ endef
 
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
     packages check-packages check-wheels check-cockpit check-ansible check-ansible-roots \
-    check-ansible-site check-molecule ansible-venv docs chaos check demo demo-standalone \
+    check-ansible-site check-molecule check-tutorial ansible-venv docs chaos check demo demo-standalone \
     bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
     screenshots clean
 
@@ -137,6 +137,10 @@ check-ansible-site: image ansible-venv ## play the playbooks with two Debian gue
 	@$(STAGE) 'playbooks with two guests' $(ROOT) env $(ENV) VSCAF_ANSIBLE_SITE=yes unshare --mount --propagation private \
 	    $(BUILD)/ansible-venv/bin/python -m pytest -q $(SLOWEST) tests/ansible/test_site.py tests/ansible/test_test_host.py $(ARGS)
 
+check-tutorial: image ansible-venv ## follow the tutorial of the packages, with two Debian guests (root; as above; not in check)
+	@$(STAGE) 'the tutorial of the packages' $(ROOT) env $(ENV) VSCAF_TUTORIAL=yes unshare --mount --propagation private \
+	    $(BUILD)/ansible-venv/bin/python -m pytest -q -s tests/ansible/test_tutorial.py $(ARGS)
+
 check-molecule: image ansible-venv ## the same as a scenario of molecule, without comparisons (root; as above; not in check)
 	@$(STAGE) molecule $(ROOT) env $(ENV) unshare --mount --propagation private tests/ansible/molecule $(BUILD)/ansible-venv
 
@@ -163,6 +167,7 @@ soak: image ## run all that takes hours (root); if it was interrupted, it goes o
 	@$(SOAK) 'Ansible roles in minimal systems' make check-ansible-roots
 	@$(SOAK) 'Ansible playbooks with guests' make check-ansible-site
 	@$(SOAK) molecule make check-molecule
+	@$(SOAK) 'the tutorial' make check-tutorial
 	@$(SOAK) 'Debian 13' $(FRESH_ROOT) trixie make check
 	@$(SAY) "make soak: all passed on $$(git describe --always --dirty)"
 

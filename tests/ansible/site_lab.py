@@ -74,13 +74,13 @@ class Site:
 
 
 @contextmanager
-def a_site(directory: Path, names: Mapping[str, str] = GUESTS) -> Iterator[Site]:
-    """The host and guests that run. `names`: the Debian of each guest."""
+def a_site(directory: Path, names: Mapping[str, str] = GUESTS, lower: Path = Path("/")) -> Iterator[Site]:
+    """The host and guests that run. `names`: the Debian of each guest. `lower`: the host's system before."""
     with ExitStack() as stack:
         lab = stack.enter_context(PrivateLibvirt(logs=directory / "logs", cache=BUILD / "lab" / "cache"))
         # The host has the lab's libvirtd as its own, with the sockets of the guests' channels.
         libvirt = {BINDS[name]: lab.directory / name for name in ("run", "lib")}
-        site = Site(lab, stack.enter_context(overlay(Path("/"), directory / "host", libvirt)))
+        site = Site(lab, stack.enter_context(overlay(lower, directory / "host", libvirt)))
         stack.callback(lambda: site.daemon and end_child(site.daemon, PATIENCE_S))
         for name, suite in names.items():
             guest = stack.enter_context(DebianGuest(lab, name, IMAGES, suite, PROBE))

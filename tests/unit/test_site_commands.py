@@ -147,6 +147,8 @@ def words_of(program: str, arguments: list[str]) -> list[str]:
 @pytest.mark.parametrize("block", [one for one in BLOCKS if one.mark == "run by"], ids=label)
 def test_the_tests_that_run_a_command_name_it(block: Block) -> None:
     texts = [(ROOT / path).read_text(encoding="utf-8") for path in block.reason.split(", ")]
+    if any(f'"{block.page}"' in text for text in texts):
+        return  # it reads them from the page
     for program, *arguments in block.commands:
         if program in ("cat", "tee"):
             continue
