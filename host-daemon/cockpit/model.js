@@ -263,12 +263,12 @@ export function detail(domain, weightsCount = true) {
     if (domain.state !== NOT_RUNNING) {
         const age =
             typeof domain.report_age_s === "number" ? `report ${domain.report_age_s.toFixed(0)} s old` : "no report";
-        const seconds = typeof domain.steal_s === "number" ? `${domain.steal_s.toFixed(1)} s` : UNKNOWN;
+        const stolen = typeof domain.steal_s === "number" ? `${domain.steal_s.toFixed(1)} s` : "unknown";
         sentences.push(
             `${domain.vcpus ?? UNKNOWN} of ${domain.vcpus_maximum ?? UNKNOWN} vCPUs, ` +
                 `agent ${domain.agent ?? UNKNOWN}, ${age}`,
         );
-        sentences.push(`predicted speedup ${domain.speedup?.toFixed(2) ?? UNKNOWN}, ready without a pCPU ${seconds}`);
+        sentences.push(`predicted speedup ${domain.speedup?.toFixed(2) ?? "unknown"}, steal so far ${stolen}`);
         sentences.push(rulesText(domain.rules, domain, weightsCount));
     }
     return {

@@ -70,10 +70,11 @@ static void section(int number, double two, double s)
 {
     struct section instance;
     memset(&instance, 0, sizeof instance);
-    instance.site = &sites[number];
     if (number == NOWHERE) { /* the shim's table of call sites is full */
         instance.site = &instance.spare.site;
         atomic_store(&instance.spare.site.object, &object);
+    } else {
+        instance.site = &sites[number];
     }
     instance.attachment = &attachment;
     instance.team = (struct team){.argument = 2, .size = 2, .decided = true};

@@ -17,9 +17,9 @@ def detail(domain: Domain) -> list[str]:
         age = "no report" if domain.report_age_s is None else f"report {domain.report_age_s:.1f} s old"
         vcpus = [UNKNOWN if count is None else str(count) for count in (domain.vcpus, domain.vcpus_maximum)]
         lines.append(f"{'/'.join(vcpus)} vCPUs, agent {domain.agent or UNKNOWN}, {age}")
-        stolen = UNKNOWN if domain.steal_s is None else f"{domain.steal_s:.1f} s"
-        predicted = UNKNOWN if domain.speedup is None else f"{domain.speedup:.2f}"
-        lines.append(f"predicted speedup {predicted}, ready without a pCPU {stolen}")
+        stolen = "unknown" if domain.steal_s is None else f"{domain.steal_s:.1f} s"
+        predicted = "unknown" if domain.speedup is None else f"{domain.speedup:.2f}"
+        lines.append(f"predicted speedup {predicted}, steal so far {stolen}")
     known = figures(domain)
     if not known.readable:
         lines.append("programs: unknown: the daemon is of another version")
