@@ -203,8 +203,11 @@ bench-policies: venv ## measure in the simulator how good the policies are, and 
 bench-workloads: programs venv ## count the parallel regions of the shipped workloads, measure their speedup; ARGS=--quick
 	@PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.workloads --output $(BUILD)/bench $(ARGS)
 
-screenshots: venv ## make the pictures of vscaf top and vscaf plot in docs/pictures, and in build/screenshots to look at
+screenshots: venv ## make the pictures of vscaf top, vscaf plot and (if installed) Cockpit in docs/pictures, and in build/screenshots
 	@PYTHONPATH=tests/unit/helpers $(BIN)/python tests/screenshots.py --output docs/pictures --look $(BUILD)/screenshots
+	@if [ -x /usr/lib/cockpit/cockpit-ws ]; then $(MAKE) --no-print-directory check-cockpit ARGS='-k fits_and_follows' && \
+	    cp $(BUILD)/screenshots/cockpit-wide-light.png docs/pictures/cockpit.png; \
+	else $(SAY) 'Cockpit is not installed (make check-cockpit says how): docs/pictures/cockpit.png is as before'; fi
 
 clean: ## remove the build directory
 	rm -rf $(BUILD)

@@ -1,6 +1,6 @@
 """Pictures of the page for people to look at, in build/screenshots: half a minute of five guests in virtual time.
 
-docs/pictures/cockpit.png is a copy of one of them.
+`make screenshots` copies one of them to docs/pictures.
 """
 
 from __future__ import annotations
