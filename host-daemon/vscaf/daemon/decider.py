@@ -142,7 +142,7 @@ class Decider:
         reasons = {**decision.reasons, **exploration.reasons}
         for name, cpus in before.items():  # these change from a varied size, not from the decided one
             if now.get(name, cpus) != cpus:
-                why = reasons[name].partition(": ")[2] if name in reasons else "the exploration of this size ended"
+                why = reasons[name].partition(": ")[2] if name in reasons else "exploration ended"
                 reasons[name] = f"{cpus} -> {now[name]}: {why}"
         return replace(decision, allocations=now, reasons=reasons), exploration.memory
 

@@ -407,7 +407,8 @@ class Daemon:
                 news = True
                 self.decider.begun(name, clock.now_s())
                 lists = [format_cpu_list(cpus) or "rest" for cpus in (before, target[name])]
-                why = decision.reasons.get(name, "placement")
+                unchanged = "its first partition" if domain.goal is None else "moved, so that partitions fit the cores"
+                why = decision.reasons.get(name, unchanged)
                 event = self.events.record(Kind.ALLOCATION, name, before=lists[0], after=lists[1], why=why)
                 self.decisions.changes[name] = event
             domain.goal = Goal(target[name], domain.maximum, competition, name in decision.suspended)
