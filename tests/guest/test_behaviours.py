@@ -27,7 +27,7 @@ from vscaf.occupancy.sampler import Sampler
 from vscaf_lab.chaos_run import stopped
 from vscaf_lab.separation import affinities, rounds
 
-from .conftest import CACHE, IMAGE, POOL, POOL_LIST, Pair, enough, move, over_and_over, verified
+from .conftest import CACHE, IMAGE, POOL, POOL_LIST, Pair, enough, move, needs_plugged_vcpus, over_and_over, verified
 
 pytestmark = pytest.mark.guest
 
@@ -154,6 +154,7 @@ def grown(lab: PrivateLibvirt, name: str, max_vcpus: int = 4, **options: Any) ->
         Guest(lab, name, IMAGE, vcpus=1, max_vcpus=max_vcpus, memory_mib=256, cpuset=POOL_LIST, **options) as guest,
         daemon_for(lab, name, guest) as daemon,
     ):
+        needs_plugged_vcpus(guest)
         daemon.wait(connected(guest))
         guest.start(PROGRAM)
         daemon.wait(lambda domains: domains[name]["vcpus"] == 2 and domains[name]["online"] == [0, 1])
@@ -308,6 +309,7 @@ def test_behaviour_22_a_pin_set_before_the_plug(shared_lab: PrivateLibvirt) -> N
     with Guest(
         shared_lab, "pinned", IMAGE, vcpus=2, max_vcpus=3, memory_mib=256, cpuset=POOL_LIST, elements=pin
     ) as guest:
+        needs_plugged_vcpus(guest)
         with daemon_for(shared_lab, "pinned", guest) as daemon:
             daemon.wait(connected(guest))
             guest.domain.setVcpusFlags(3, LIVE)
@@ -529,6 +531,7 @@ def test_behaviour_31_moved_out_and_in_while_managed(tmp_path: Path, shared_lab:
         ) as guest,
         daemon_for(shared_lab, "moves", guest, other) as daemon,
     ):
+        needs_plugged_vcpus(guest)
         daemon.wait(connected(guest, other))
         # The loop runs in the background, because the connection to the guest is lost during the move.
         loop = f"{PROGRAM} > /tmp/output; touch {OVER}"
@@ -582,6 +585,7 @@ def test_behaviour_34_a_snapshot_from_before_the_plug(shared_lab: PrivateLibvirt
             disk=qcow2(shared_lab.directory / "snapshot.qcow2"),
         ) as guest,
     ):
+        needs_plugged_vcpus(guest)
         flags = order(guest)
         snapshot = guest.domain.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
         with daemon_for(shared_lab, "reverts", guest) as daemon:

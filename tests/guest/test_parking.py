@@ -12,7 +12,7 @@ from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.polling import until
 from vscaf_lab.agent_host import AgentHost
 
-from .conftest import IMAGE, POOL_LIST, unique
+from .conftest import IMAGE, POOL_LIST, needs_plugged_vcpus, unique
 
 VCPUS = 4
 GROUP = "/sys/fs/cgroup/vscaf.parked"
@@ -177,6 +177,7 @@ def test_group_that_comes_in_the_way_later(guest: Guest) -> None:
 def test_plugged_cpu_is_onlined_at_once_and_can_be_parked(guest: Guest) -> None:
     """The last test, because a CPU cannot be unplugged under TCG. The period is so long that only the kernel's event
     can tell the agent of the plug."""
+    needs_plugged_vcpus(guest)
     with agent(guest, "--park cpuset --period-ms 60000") as host:
         assert host.allocate(2, 5)[0] == [0, 1]
         sequence = host.order(5, 5)

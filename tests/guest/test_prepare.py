@@ -17,7 +17,7 @@ from vscaf.prepare.apply import prepare as prepare_domain
 from vscaf.prepare.apply import undo as undo_domain
 from vscaf_lab.chaos_run import retry_until
 
-from .conftest import IMAGE, POOL_LIST
+from .conftest import IMAGE, POOL_LIST, needs_plugged_vcpus
 from .test_channel import ports
 from .test_topology import cooperates_with_two
 
@@ -104,8 +104,9 @@ def test_definitions_are_put_back_with_all_that_libvirt_added(
 def run_daemon_beside(lab: PrivateLibvirt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets daemons see libvirtd's mounts. Only there is the directory in which libvirt puts the channel's socket."""
     python = tmp_path / "python"
-    mounts = f"/proc/{lab.libvirtd_pid}/ns/mnt"
-    python.write_text(f'#!/bin/sh\nexec nsenter --mount={mounts} --wd="$PWD" -- {PYTHON} "$@"\n')
+    libvirtd = f"/proc/{lab.libvirtd_pid}"  # its root directory is another one in a chroot
+    inside = f"nsenter --mount={libvirtd}/ns/mnt --root={libvirtd}/root"
+    python.write_text(f'#!/bin/sh\nexec {inside} env -C "$PWD" {PYTHON} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
 
@@ -134,6 +135,7 @@ def test_prepared_started_managed_and_put_back(
         assert (guest.domain.maxVcpus(), guest.domain.vcpusFlags(libvirt.VIR_DOMAIN_AFFECT_LIVE)) == (2, 1)
         assert prepare(shared_lab, guest) == f"{guest.name}: nothing to change\n"
 
+        needs_plugged_vcpus(guest)
         run_daemon_beside(shared_lab, tmp_path, monkeypatch)
         rules = {"minimum": 2, "maximum": 2, "rest": "keep"}
         policy = "equipartition"

@@ -14,7 +14,7 @@ from vscaf.lab import Guest, PrivateLibvirt
 from vscaf.lab.daemon import DaemonProcess
 from vscaf_lab.chaos_run import retry_until
 
-from .conftest import IMAGE, POOL, POOL_LIST, unique
+from .conftest import IMAGE, POOL, POOL_LIST, needs_plugged_vcpus, unique
 
 pytestmark = pytest.mark.guest
 
@@ -78,6 +78,7 @@ def test_a_vcpu_enabled_alone_is_the_guests_next_cpu(shared_lab: PrivateLibvirt)
     # With 8 or less possible CPUs, Linux addresses interrupts between CPUs logically. QEMU 7.2's emulated APIC drops
     # these for all vCPUs after the first that is missing, and the guest hangs now and then.
     with Guest(shared_lab, unique("alone"), IMAGE, vcpus=1, max_vcpus=9, memory_mib=256) as guest:
+        needs_plugged_vcpus(guest)
         guest.domain.setVcpu("3", 1, LIVE)
         retry_until("the guest has it", lambda: guest.run(f"cat {SYSFS}/present").text.strip() == "0-1")
         assert guest.run(f"cat {SYSFS}/cpu1/firmware_node/path").text.strip().endswith("C003")
