@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ import yaml
 from guests import DebianGuest
 from roots import by_chroot, overlay
 from vscaf.lab import PrivateLibvirt
+from vscaf.lab.polling import until
 from vscaf.lab.private_libvirt import BINDS
 from vscaf.lab.processes import end_child, signals_exit
 
@@ -31,6 +32,7 @@ PROBE = Path(os.environ.get("VSCAF_IMAGE", BUILD / "image" / "current"))
 IMAGES = BUILD / "ansible-guests"
 GUESTS = {"cfd": "bookworm", "chemistry": "trixie"}
 PATIENCE_S = 30.0
+HANG_S = 3600.0
 
 
 @dataclass
@@ -88,6 +90,17 @@ def a_site(directory: Path, names: Mapping[str, str] = GUESTS, lower: Path = Pat
         for guest in site.guests.values():
             guest.wait()
         yield site
+
+
+def domains(site: Site) -> dict[str, dict[str, Any]]:
+    """The domains in `vscaf status --json`, by name."""
+    return {domain["name"]: domain for domain in json.loads(site.run("vscaf", "status", "--json"))["domains"]}
+
+
+def wait(site: Site, condition: Callable[[dict[str, dict[str, Any]]], bool]) -> None:
+    """Waits until the condition is true for `domains`."""
+    log = site.lab.logs / "vscaf.log"
+    until(lambda: condition(domains(site)), lambda: f"{domains(site)}\n{log.read_text()[-3000:]}", HANG_S, poll_s=2)
 
 
 def main() -> None:

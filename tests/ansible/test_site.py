@@ -6,21 +6,18 @@ namespace of its own.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import Played
 from installed import SCRIPT, different, state
-from site_lab import Site, a_site
+from site_lab import HANG_S, Site, a_site, domains, wait
 from vscaf.lab.polling import until
 
-HANG_S = 3600.0
 pytestmark = [
     pytest.mark.skipif("VSCAF_ANSIBLE_SITE" not in os.environ, reason="only make check-ansible-site sets it"),
     pytest.mark.timeout(3 * HANG_S),
@@ -51,17 +48,6 @@ def everything(site: Site) -> Mapping[str, bytes]:
         found |= {f"{name}: {line}": b"" for line in guest.output(f"sudo sh -c {shlex.quote(SCRIPT)}").splitlines()}
         found[f"{name}: dumpxml --inactive"] = guest.inactive_xml.encode()
     return found
-
-
-def domains(site: Site) -> dict[str, dict[str, Any]]:
-    """The domains in `vscaf status --json`, by name."""
-    return {domain["name"]: domain for domain in json.loads(site.run("vscaf", "status", "--json"))["domains"]}
-
-
-def wait(site: Site, condition: Callable[[dict[str, dict[str, Any]]], bool]) -> None:
-    """Waits until the condition is true for `domains`."""
-    log = site.lab.logs / "vscaf.log"
-    until(lambda: condition(domains(site)), lambda: f"{domains(site)}\n{log.read_text()[-3000:]}", HANG_S, poll_s=2)
 
 
 def test_from_nothing_to_two_guests_that_share_and_back(play: Play, site: Site, archive: Path, tmp_path: Path) -> None:

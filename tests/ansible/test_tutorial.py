@@ -6,23 +6,21 @@ numbers are smaller than in the tutorial, and the daemon starts without a servic
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 from roots import debian
-from site_lab import Site, a_site
+from site_lab import HANG_S, Site, a_site, domains, wait
 from vscaf.lab.polling import until
 
-HANG_S = 3600.0
 SUITE = "trixie"
 PAGE = "docs/tutorial/packages.md"
 GUESTS = ("cfd", "chemistry")
@@ -91,21 +89,6 @@ def in_guest(site: Site, name: str, commands: str) -> str:
     return output
 
 
-def domains(site: Site) -> dict[str, dict[str, object]]:
-    """The domains in `vscaf status --json`, by name."""
-    return {domain["name"]: domain for domain in json.loads(site.run("vscaf", "status", "--json"))["domains"]}
-
-
-def wait(site: Site, what: str, condition: Callable[[dict[str, dict[str, object]]], bool]) -> None:
-    log = site.lab.logs / "vscaf.log"
-    until(
-        lambda: condition(domains(site)),
-        lambda: f"{what}\n{domains(site)}\n{log.read_text()[-3000:]}",
-        HANG_S,
-        poll_s=2,
-    )
-
-
 def all_are_shut_off(site: Site) -> bool:
     """What the tutorial says to wait for, in the table of `virsh list --all`."""
     rows = {" ".join(line.split()[1:]) for line in site.run("virsh", "list", "--all").splitlines()}
@@ -132,7 +115,7 @@ def test_from_nothing_to_a_partitioned_pair(site: Site) -> None:
     assert service == "systemctl enable --now vscaf\n"
     site.start_daemon()
     until((site.host / "run/vscaf/control.sock").exists, "the daemon answers")
-    wait(site, "both are known", lambda all_: set(all_) == set(GUESTS))
+    wait(site, lambda all_: set(all_) == set(GUESTS))
     on_host(site, watch.replace("vscaf doctor", "vscaf doctor || true"))  # something is still missing
 
     for guest in site.guests.values():
@@ -145,16 +128,15 @@ def test_from_nothing_to_a_partitioned_pair(site: Site) -> None:
         for name in GUESTS:
             output = in_guest(site, name, block)
             assert "--check" not in block or output.splitlines()[-1] == "Everything that is needed is there."
-    wait(site, "both are connected", lambda all_: {one.get("agent") for one in all_.values()} == {"connected"})
+    wait(site, lambda all_: {one.get("agent") for one in all_.values()} == {"connected"})
 
     first, second, watch = step(7, 3)
     endless = "setsid sh -c 'while {}; do :; done' > program.log 2>&1 < /dev/null & echo $! > program.pid"
     in_guest(site, "cfd", endless.format(first.strip()))
-    wait(site, "cfd has both", lambda all_: all_["cfd"].get("allocation") == 2)
+    wait(site, lambda all_: all_["cfd"].get("allocation") == 2)
     in_guest(site, "chemistry", endless.format(second.strip()))
     wait(
         site,
-        "each has one",
         lambda all_: all(one["state"] == "cooperating" and one.get("allocation") == 1 for one in all_.values()),
     )
     assert {one["partition"] for one in domains(site).values()} == {"0", "1"}
@@ -163,7 +145,7 @@ def test_from_nothing_to_a_partitioned_pair(site: Site) -> None:
     )
     assert "cfd" in explained
     in_guest(site, "chemistry", "kill -- -$(cat program.pid)")
-    wait(site, "cfd has both again", lambda all_: all_["cfd"].get("allocation") == 2)
+    wait(site, lambda all_: all_["cfd"].get("allocation") == 2)
 
     (block,) = step(8, 1)
     given_back = on_host(site, block)
