@@ -64,7 +64,7 @@ def test_a_guest_boots_computes_and_leaves_no_trace(tmp_path: Path) -> None:
     [("while :; do :; done", "BOOT_CPU_S", persistent) for persistent in (False, True)]
     + [("/bin/busybox sleep 100000", "BOOT_IDLE_S", False)],
 )
-def test_a_guest_that_hangs_at_boot_is_started_again_once(  # noqa: PLR0917 (fixtures)
+def test_a_guest_that_hangs_at_boot_is_started_again(  # noqa: PLR0917 (fixtures)
     init: str,
     changed: str,
     persistent: bool,
@@ -87,7 +87,8 @@ def test_a_guest_that_hangs_at_boot_is_started_again_once(  # noqa: PLR0917 (fix
             shared_lab.connection.defineXML(guest.xml.replace("</name>", f"</name>{uuid}", 1))
         guest.wait_ready()
         assert guest.run("echo it works").text == "it works\n"
-        assert guest.started_again and caplog.text.count("started again") == 1
+        # More than once if it also hung by itself.
+        assert 1 <= guest.restarts == caplog.text.count("started again") <= guest_module.MAX_RESTARTS
     finally:
         guest.stop()
 
