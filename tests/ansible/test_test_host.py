@@ -1,12 +1,15 @@
 """The playbook test_host: a minimal Debian becomes a test host, whose lab guests run a pair of NPB programs.
 
-For `make check-ansible-site`. Needs root, debootstrap, Debian's mirror and PyPI. It builds all of vscaf there.
+That is for `make check-ansible-site`: it needs root, debootstrap, Debian's mirror and PyPI, and builds all of vscaf
+there. The other test builds made-up sources on this machine.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,10 +19,15 @@ from conftest import ROOT, Played
 from roots import by_chroot, debian, overlay
 
 HANG_S = 7200.0
-pytestmark = [
-    pytest.mark.skipif("VSCAF_ANSIBLE_SITE" not in os.environ, reason="only make check-ansible-site sets it"),
-    pytest.mark.timeout(3 * HANG_S),
-]
+# What a made-up source builds as the command vscaf: the report of a bench has the name of the source.
+MAKEFILE = """image:
+	mkdir -p build/venv/bin build/image
+	cp vscaf build/venv/bin
+	touch build/image/current
+"""
+VSCAF = """#!/bin/sh
+for file in report.html results.json table.csv samples.csv; do echo NAME >"pairs/$file"; done
+"""
 
 
 @pytest.fixture
@@ -30,6 +38,8 @@ def system() -> Iterator[Path]:
         yield root
 
 
+@pytest.mark.skipif("VSCAF_ANSIBLE_SITE" not in os.environ, reason="only make check-ansible-site sets it")
+@pytest.mark.timeout(3 * HANG_S)
 def test_a_pair_is_run_and_its_report_is_fetched(
     play: Callable[..., Played], system: Path, archive: Path, tmp_path: Path
 ) -> None:
@@ -50,3 +60,49 @@ def test_a_pair_is_run_and_its_report_is_fetched(
     for options in ((), ("--check",)):
         again = play("test_host.yml", *options, variables=given, inventory=inventory, hang_s=HANG_S)
         assert again.status == 0 and again.changed == (), again.output
+
+
+def made_up(directory: Path, name: str) -> str:
+    """An archive of a source with this name."""
+    files = {"Makefile": MAKEFILE, "vscaf": VSCAF.replace("NAME", name), "host-daemon/pace.c": "int main(void) {}\n"}
+    archive = directory / f"{name}.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for path, text in files.items():
+            file = directory / name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            file.chmod(0o755)
+            tar.add(file, path)
+    return str(archive)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the playbook gives the source to root")
+def test_another_source_is_built_and_measured(play: Callable[..., Played], tmp_path: Path) -> None:
+    """Also if the play of a source has ended before all of it was unpacked."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    given = {
+        "vscaf_packages_manage": False,
+        "vscaf_test_host_directory": str(tmp_path / "there"),
+        "vscaf_bench_fetch_to": str(tmp_path / "fetched"),
+    }
+
+    def run(name: str, *options: str) -> Played:
+        done = play(
+            "test_host.yml",
+            "--start-at-task=Look at the archive",  # after that which installs packages
+            *options,
+            variables={**given, "vscaf_host_source": sources[name]},
+            inventory={"vscaf_test_hosts": {"hosts": {"here": here}}},
+        )
+        assert done.status == 0, done.output
+        return done
+
+    sources = {name: made_up(tmp_path, name) for name in ("older", "newer")}
+    for name in sources:
+        assert "Build vscaf and the guests' image" in run(name).changed
+        assert (tmp_path / "fetched/here/results.json").read_text(encoding="utf-8") == f"{name}\n"
+        assert run(name).changed == () == run(name, "--check").changed
+    (tree,) = (tmp_path / "there").iterdir()
+    for path in ("vscaf", "build/image/current"):
+        (tree / path).unlink()
+    assert "Unpack the source" in run("newer").changed and (tree / "vscaf").exists()
