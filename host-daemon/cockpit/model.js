@@ -1,7 +1,7 @@
 /* What the page shows, as plain values: pure functions of the daemon's status, its events and the host's pCPUs.
  *
  * Words, marks and figures are those of `vscaf top`. An unknown value is "?". "-" means that there is none: the domain
- * does not run, or no program computes in it.
+ * does not run, it has no pCPU, or its agent reports that no program computes.
  */
 
 export const UNKNOWN = "?",
@@ -127,8 +127,12 @@ export function figures(domain) {
     const programs = (domain.processes ?? [])
         .filter(one => one.running)
         .sort((a, b) => b.team - a.team || compare(a.name, b.name) || a.pid - b.pid);
+    const isKnown = (one, part) =>
+        typeof one.decomposition?.[part] === "number" &&
+        // It is 0 while no speedup above one CPU is known.
+        (part !== "inflation" || one.decomposition[part] > 0 || one.points.some(point => point.p > 1));
     const mean = part => {
-        const known = programs.filter(one => typeof one.decomposition?.[part] === "number");
+        const known = programs.filter(one => isKnown(one, part));
         const threads = known.reduce((sum, one) => sum + Math.max(1, one.team), 0);
         return threads
             ? known.reduce((sum, one) => sum + Math.max(1, one.team) * one.decomposition[part], 0) / threads
@@ -146,24 +150,29 @@ export function speedup(program) {
     return points.filter(one => one.p <= program.team).at(-1) ?? points[0] ?? null;
 }
 
-function partitionByNode(partition, host) {
+/* What is shown if the daemon names no pCPUs. It does not know those of a domain that libvirt does not tell of. */
+const noPcpus = domain =>
+    domain.state === "unknown" && (domain.partition === null || domain.partition === undefined) ? UNKNOWN : NONE;
+
+function partitionByNode(domain, host) {
     const byNode = new Map();
-    for (const cpu of parseCpuList(partition)) {
+    for (const cpu of parseCpuList(domain.partition)) {
         const node = host.nodeOf.get(cpu) ?? UNKNOWN;
         byNode.set(node, [...(byNode.get(node) ?? []), cpu]);
     }
-    return [...byNode].map(([node, cpus]) => `${node}:${formatCpuList(cpus)}`).join(" ") || NONE;
+    return [...byNode].map(([node, cpus]) => `${node}:${formatCpuList(cpus)}`).join(" ") || noPcpus(domain);
 }
 
 const runs = (domain, value, digits) =>
     typeof value === "number" ? value.toFixed(digits) : domain.state === NOT_RUNNING ? NONE : UNKNOWN;
 
-const part = (domain, known, value) =>
-    value !== null
-        ? `${Math.round(100 * value)}%`
-        : known.programs.length && domain.state !== NOT_RUNNING
-          ? UNKNOWN
-          : NONE;
+/* What is shown if no program has a figure. Without a report nobody knows whether programs compute. */
+const noFigure = (domain, known) =>
+    domain.state === NOT_RUNNING || (!known.programs.length && typeof domain.report_age_s === "number")
+        ? NONE
+        : UNKNOWN;
+
+const part = (domain, known, value) => (value !== null ? `${Math.round(100 * value)}%` : noFigure(domain, known));
 
 /* The columns of the table. `key`: what rows are sorted by; null sorts last, in both directions. */
 export const COLUMNS = [
@@ -172,12 +181,12 @@ export const COLUMNS = [
     {
         name: "CPUs",
         number: true,
-        text: one => (one.allocation === null || one.allocation === undefined ? NONE : `${one.allocation}`),
+        text: one => (one.allocation === null || one.allocation === undefined ? noPcpus(one) : `${one.allocation}`),
         key: one => one.allocation,
     },
     {
         name: "node:pCPUs",
-        text: (one, _, host) => partitionByNode(one.partition, host),
+        text: (one, _, host) => partitionByNode(one, host),
         key: one => parseCpuList(one.partition)[0] ?? null,
     },
     {name: "demand", number: true, text: one => runs(one, one.demand, 0), key: one => one.demand},
@@ -194,7 +203,7 @@ export const COLUMNS = [
 ];
 
 function speedupText(domain, known) {
-    if (!known.programs.length) return NONE;
+    if (!known.programs.length) return noFigure(domain, known);
     const point = speedup(known.programs[0]);
     if (!point) return UNKNOWN;
     const heights = [1, ...measured(known.programs[0]).map(one => one.speedup)].slice(0, LONGEST_CURVE),

@@ -78,6 +78,21 @@ def test_everything_is_as_in_the_golden_file(tmp_path: Path) -> None:
     assert text == golden.read_text(encoding="utf-8"), f"if that is right: cp {tmp_path / 'model.json'} {golden}"
 
 
+def test_what_no_agent_reports_is_shown_as_in_vscaf_top(tmp_path: Path) -> None:
+    domains = [
+        domain("a", "2-3", report_age_s=None),
+        domain("b", "4-5", processes=[program("x", 2, [(1, 1.0)], steal=0.1, inflation=0.0)]),
+        domain("c", "6-7", processes=[program("x", 2, [(2, 1.5)], steal=0.1, inflation=0.0)]),
+        domain("d", "8-9", state="unknown"),
+        DomainStatus(name="e", state="unknown"),
+        DomainStatus(name="f", state="unmanaged"),
+    ]
+    said = run(tmp_path, "m.rows(status, m.hostCpus(lscpu))", status=status(domains), lscpu=lscpu(HOST))
+    wanted = [list(row(one, HOST.node_of)) for one in ordered(state(domains).domains, Order())]
+    assert [one["cells"] for one in said] == wanted
+    assert [cells[-2] for cells in wanted] == ["?", "?", "0%", "-", "?", "?"]
+
+
 @pytest.mark.parametrize("column", [one.name for one in COLUMNS])
 def test_the_table_is_that_of_vscaf_top(tmp_path: Path, column: str) -> None:
     said = run(
@@ -107,7 +122,7 @@ def test_letters_run_out_as_in_vscaf_top(tmp_path: Path) -> None:
 def test_what_is_not_known_is_not_shown_as_a_number(tmp_path: Path) -> None:
     domains = [DomainStatus(name="new", state="unknown")]
     said = run(tmp_path, "[m.rows(status, m.hostCpus(null)), m.detail(status.domains[0])]", status=status(domains))
-    assert said[0][0]["cells"] == ["new", "unknown", "-", "-", "?", "?", "-", "-", "-", "-"]
+    assert said[0][0]["cells"] == ["new", "unknown", *["?"] * 8]
     assert "bounds unknown" in said[1]["sentences"]
     assert not any(letter.isdigit() for text in said[1]["sentences"] for letter in text)
 

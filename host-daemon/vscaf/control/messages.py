@@ -1,5 +1,6 @@
 """The requests and answers of the control API as typed values, and its endpoints. The schema is made from these."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -99,6 +100,14 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     points: list[SpeedupStatus]
     learning: dict[str, Any] | None
     decomposition: dict[str, float] | None
+
+
+def inflation_is_known(inflation: float, sizes: Iterable[int]) -> bool:
+    """Whether the inflation in a decomposition means something: it is 0 while no speedup above one CPU is known.
+
+    *sizes*: those of the program's points.
+    """
+    return inflation > 0 or any(size > 1 for size in sizes)
 
 
 class RulesStatus(msgspec.Struct, frozen=True, kw_only=True):

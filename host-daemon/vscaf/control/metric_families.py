@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from vscaf import __version__
+from vscaf.control.messages import inflation_is_known
 from vscaf.cpulist import parse_cpu_list
 from vscaf.events import Kind
 from vscaf.values import LEFT_ALONE, State
@@ -59,12 +60,12 @@ def _idle(domain: Domain) -> float | None:
 
 
 def _inflation(domain: Domain) -> float | None:
-    """The mean inflation. A program whose speedup is not known reports 0, which means nothing."""
+    """The mean inflation of the programs of which it is known."""
     measured = [
         process
         for process in _running(domain)
         if process["decomposition"] is not None
-        and (process["decomposition"]["inflation"] > 0 or any(point["p"] > 1 for point in process["points"]))
+        and inflation_is_known(process["decomposition"]["inflation"], (point["p"] for point in process["points"]))
     ]
     return _mean((process["team"], process["decomposition"]["inflation"]) for process in measured)
 

@@ -43,6 +43,7 @@ class TopApp(App[None]):
         Binding("space", "pause", show=False),
         Binding("escape", "clear_filter", show=False),
         Binding("q", "quit", show=False),
+        Binding("ctrl+c", "quit", show=False, priority=True),  # else textual copies text with it
     ]
 
     def __init__(self, path: Path, order: Order, host: HostCpus, interval_s: float = 1.0) -> None:
@@ -136,7 +137,9 @@ class TopApp(App[None]):
     def _draw_selected(self) -> None:
         """Draws what depends on the selected domain."""
         selected = self.table.selected
-        self.query_one("#detail", TextLines).show(detail(selected) if selected else ["no domain"])
+        widget = self.query_one("#detail", TextLines)
+        none = [] if self.state is None else ["no domain"]
+        widget.show(detail(selected, widget.size.width) if selected else none)
         if self.state is not None:
             owners = Owners(self.state.pool, self.state.reserve, self.state.domains, self._host.online)
             self.query_one(CpuMap).show(owners, self._host, selected.name if selected else None)

@@ -1,6 +1,7 @@
 """The columns of the view: the text of each cell, and what rows are sorted by.
 
-An unknown value is "?". "-" means that there is none: the domain does not run, or no program computes in it.
+An unknown value is "?". "-" means that there is none: the domain does not run, it has no pCPU, or its agent reports
+that no program computes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,9 +34,13 @@ class Column:
 
 
 def _part(value: float | None, domain: Domain, known: Figures) -> str:
-    if value is not None:
-        return f"{100 * value:.0f}%"
-    return UNKNOWN if (known.programs or not known.readable) and domain.state != State.NOT_RUNNING else NONE
+    return f"{100 * value:.0f}%" if value is not None else _no_figure(domain, known)
+
+
+def _no_figure(domain: Domain, known: Figures) -> str:
+    """What is shown if no program has a figure. Without a report nobody knows whether programs compute."""
+    told_none = known.readable and not known.programs and domain.report_age_s is not None
+    return NONE if told_none or domain.state == State.NOT_RUNNING else UNKNOWN
 
 
 def _state(domain: Domain) -> str:
@@ -43,7 +48,12 @@ def _state(domain: Domain) -> str:
 
 
 def _allocation(domain: Domain) -> str:
-    return NONE if domain.allocation is None else str(domain.allocation)
+    return _no_pcpus(domain) if domain.allocation is None else str(domain.allocation)
+
+
+def _no_pcpus(domain: Domain) -> str:
+    """What is shown if the daemon names no pCPUs. It does not know those of a domain that libvirt does not tell of."""
+    return UNKNOWN if domain.state == State.UNKNOWN and domain.partition is None else NONE
 
 
 def _runs(domain: Domain, value: float | None, form: str) -> str:
@@ -52,21 +62,21 @@ def _runs(domain: Domain, value: float | None, form: str) -> str:
     return NONE if domain.state == State.NOT_RUNNING else UNKNOWN
 
 
-def partition_by_node(partition: str | None, node_of: Mapping[int, int]) -> str:
+def partition_by_node(domain: Domain, node_of: Mapping[int, int]) -> str:
     """The partition as NODE:PCPUS, one for each NUMA node: "0:0-3 1:8"; "?" for an unknown node."""
-    if not partition:
-        return NONE
+    if not domain.partition:
+        return _no_pcpus(domain)
     by_node: dict[int, list[int]] = {}
-    for cpu in pcpus(partition):
+    for cpu in pcpus(domain.partition):
         by_node.setdefault(node_of.get(cpu, -1), []).append(cpu)
     nodes = ((UNKNOWN if node < 0 else node, cpus) for node, cpus in sorted(by_node.items()))
     return " ".join(f"{node}:{format_cpu_list(cpus)}" for node, cpus in nodes)
 
 
-def curve(known: Figures) -> str:
+def curve(domain: Domain, known: Figures) -> str:
     """The speedup of the program with the largest team, and its curve: a block for S(p) at each known p from 1."""
     if not known.programs:
-        return NONE if known.readable else UNKNOWN
+        return _no_figure(domain, known)
     program = known.programs[0]
     point = speedup(program)
     if point is None:
@@ -90,7 +100,7 @@ COLUMNS = (
     Column(
         "node:pCPUs",
         15,
-        lambda one, _, node_of: partition_by_node(one.partition, node_of),
+        lambda one, _, node_of: partition_by_node(one, node_of),
         lambda one: min(pcpus(one.partition)) if one.partition else None,
         number=False,
     ),
@@ -101,7 +111,7 @@ COLUMNS = (
     Column(
         "inflation", 9, lambda one, known, _: _part(known.inflation, one, known), lambda one: figures(one).inflation
     ),
-    Column("speedup", 20, lambda _, known, __: curve(known), _main_speedup),
+    Column("speedup", 20, lambda one, known, _: curve(one, known), _main_speedup),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 

@@ -1,5 +1,7 @@
 """What the live view says about the selected domain."""
 
+import textwrap
+
 from vscaf.control.messages import ProcessStatus
 from vscaf.terminal import printable
 from vscaf.top.columns import UNKNOWN
@@ -10,13 +12,19 @@ PARTS = ("useful", "inflation", "fork", "dispatch", "barrier", "steal")
 BAR = 24
 
 
-def detail(domain: Domain) -> list[str]:
-    """The domain, and each program that runs in it with its speedup curve."""
+def detail(domain: Domain, width: int) -> list[str]:
+    """The domain, and each program that runs in it with its speedup curve. *width*: where a list of pCPUs is wrapped.
+
+    The list is whole here, as it is cut in the table.
+    """
     lines = [f"{domain.name}: {domain.state}" + (f": {domain.why}" if domain.why else "")]
     if domain.state != State.NOT_RUNNING:
         age = "no report" if domain.report_age_s is None else f"report {domain.report_age_s:.1f} s old"
         vcpus = [UNKNOWN if count is None else str(count) for count in (domain.vcpus, domain.vcpus_maximum)]
         lines.append(f"{'/'.join(vcpus)} vCPUs, agent {domain.agent or UNKNOWN}, {age}")
+        if domain.partition:
+            listed = f"pCPUs {domain.partition.replace(',', ', ')}"
+            lines += textwrap.wrap(listed, max(20, width), subsequent_indent="  ", break_on_hyphens=False)
         stolen = "unknown" if domain.steal_s is None else f"{domain.steal_s:.1f} s"
         predicted = "unknown" if domain.speedup is None else f"{domain.speedup:.2f}"
         lines.append(f"predicted speedup {predicted}, steal so far {stolen}")

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from vscaf.control.messages import ProcessStatus, SpeedupStatus
+from vscaf.control.messages import ProcessStatus, SpeedupStatus, inflation_is_known
 from vscaf.cpulist import parse_cpu_list
 
 
@@ -86,7 +86,9 @@ def _mean(programs: Sequence[ProcessStatus], part: str) -> float | None:
     known = [
         (max(1, one.team), one.decomposition[part])
         for one in programs
-        if one.decomposition is not None and part in one.decomposition
+        if one.decomposition is not None
+        and part in one.decomposition
+        and (part != "inflation" or inflation_is_known(one.decomposition[part], (point.p for point in one.points)))
     ]
     threads = sum(team for team, _ in known)
     return sum(team * value for team, value in known) / threads if threads else None

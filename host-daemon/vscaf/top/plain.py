@@ -38,11 +38,17 @@ def table(state: State, order: Order, host: HostCpus) -> list[str]:
 
 
 def newest(events: Iterable[Mapping[str, Any]], width: int, height: int) -> list[str]:
-    """The newest decisions, oldest first, in at most *height* lines of at most *width* characters."""
+    """The newest decisions that fit whole, oldest first, in at most *height* lines of at most *width* characters.
+
+    If even the newest does not fit, its first lines.
+    """
     lines: list[str] = []
-    for event in events:
-        lines += textwrap.wrap(decision(event), max(10, width), subsequent_indent=" " * INDENT)
-    return lines[-height:]
+    for event in reversed(list(events)):
+        more = textwrap.wrap(decision(event), max(10, width), subsequent_indent=" " * INDENT)
+        if len(lines) + len(more) > height:
+            return lines or more[:height]
+        lines = more + lines
+    return lines
 
 
 def decision(event: Mapping[str, Any]) -> str:

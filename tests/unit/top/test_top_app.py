@@ -183,8 +183,26 @@ def test_without_a_daemon_the_view_says_so(directory: Path) -> None:
         async with app.run_test(size=(200, 24)):
             await soon(lambda: "is `vscaf daemon` running?" in screen_text(app))
             assert "the values below" not in screen_text(app)
+            assert "no domain" not in screen_text(app), "nobody has said that there is none"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("keys", [["ctrl+c"], ["slash", "a", "ctrl+c"]], ids=" ".join)
+def test_ctrl_c_ends_the_view(directory: Path, keys: list[str]) -> None:
+    async def work(view: View) -> None:
+        await view.pilot.press(*keys)
+        await soon(lambda: not view.app.is_running)
+
+    in_view(directory, work)
+
+
+def test_all_pcpus_of_the_selected_domain_are_listed(directory: Path) -> None:
+    async def work(view: View) -> None:
+        await view.shows("pCPUs 0, 2, 4, 6, 8,")
+        await view.shows("58, 60, 62")
+
+    in_view(directory, work, domain("spread", ",".join(map(str, range(0, 64, 2)))), size=(100, 30))
 
 
 def many(busy_cpus: float = 1.0) -> list[DomainStatus]:

@@ -23,7 +23,11 @@ def names(order: Order) -> list[str]:
 
 
 def test_parts_are_means_by_team_size() -> None:
-    programs = [program("a", 3, steal=0.1, idle_rate=0.2, inflation=0.0), program("b", 1, steal=0.5, idle_rate=0.6)]
+    measured = [(2, 1.5)]
+    programs = [
+        program("a", 3, measured, steal=0.1, idle_rate=0.2, inflation=0.0),
+        program("b", 1, measured, steal=0.5, idle_rate=0.6),
+    ]
     known = figures(shown(domain("x", "0-3", processes=programs)))
     assert known.steal == pytest.approx(0.2) and known.idle_rate == pytest.approx(0.3)
     assert known.inflation == 0.0, "a known 0 is not unknown"
@@ -43,7 +47,24 @@ def test_programs_that_do_not_run_do_not_count() -> None:
 def test_unknown_is_no_number(column: str) -> None:
     assert cell(domain("x", "0-3", processes=[program("a", 4)]), column) == "?"
     assert cell(domain("x", "0-3"), column) == "-", "no program runs"
+    assert cell(domain("x", "0-3", report_age_s=None), column) == "?", "nobody knows whether a program runs"
     assert cell(DomainStatus(name="x", state="not running"), column) == "-"
+
+
+def test_an_inflation_of_0_without_a_speedup_is_unknown() -> None:
+    assert cell(domain("x", "0-3", processes=[program("a", 4, [(1, 1.0)], inflation=0.0)]), "inflation") == "?"
+    assert cell(domain("x", "0-3", processes=[program("a", 4, [(2, 1.5)], inflation=0.0)]), "inflation") == "0%"
+    assert cell(domain("x", "0-3", processes=[program("a", 4, inflation=0.3)]), "inflation") == "30%"
+    mixed = [program("a", 4, steal=0.1, inflation=0.0), program("b", 1, [(2, 1.5)], steal=0.1, inflation=0.2)]
+    assert cell(domain("x", "0-3", processes=mixed), "inflation") == "20%"
+
+
+@pytest.mark.parametrize("column", ["CPUs", "node:pCPUs"])
+def test_pcpus_of_a_domain_that_is_not_known_are_unknown(column: str) -> None:
+    assert cell(DomainStatus(name="x", state="unknown"), column) == "?"
+    assert cell(DomainStatus(name="x", state="unmanaged"), column) == "-"
+    assert cell(DomainStatus(name="x", state="not running"), column) == "-"
+    assert cell(domain("x", "2-3", state="unknown"), column) in ("2", "0:2-3"), "it was adopted before"
 
 
 @pytest.mark.parametrize("column", ["demand", "busy"])
