@@ -32,6 +32,7 @@ def config_option(help_text: str) -> Callable[[Function], Function]:
         default=DEFAULT_CONFIG,
         show_default=True,
         envvar="VSCAF_CONFIG",
+        show_envvar=True,
         help=help_text,
     )
 
@@ -41,19 +42,27 @@ def config_was_asked_for() -> bool:
     return click.get_current_context().get_parameter_source("config") is not ParameterSource.DEFAULT
 
 
-def libvirt_uri(uri: str | None, config: Path) -> str:
-    """*uri*, else that of the configuration, else the default if the default configuration cannot be used.
+def config_or_default(config: Path) -> Config:
+    """The configuration. The built-in values if it is the default file and cannot be used.
 
-    UsageError if the configuration was asked for and cannot be used.
+    UsageError if it was asked for and cannot be used.
     """
-    if uri is not None:
-        return uri
     try:
-        return load_config(config).uri
+        return load_config(config)
     except UsageError:
         if config_was_asked_for():
             raise
-        return Config(pool="0").uri
+        return Config(pool="0")
+
+
+def libvirt_uri(uri: str | None, config: Path) -> str:
+    """*uri*, else that of config_or_default."""
+    return uri if uri is not None else config_or_default(config).uri
+
+
+def find_socket(socket: Path | None, config: Path) -> Path:
+    """*socket*, else the control socket of config_or_default."""
+    return socket if socket is not None else Path(config_or_default(config).control_socket)
 
 
 def policy_options(function: Function) -> Function:

@@ -21,7 +21,7 @@ from vscaf.cli.lazy_group import LazyGroup
 from vscaf.cli.status_table import table
 from vscaf.command_line import (
     config_option,
-    config_was_asked_for,
+    find_socket,
     json_option,
     parse_options,
     policy_options,
@@ -32,8 +32,6 @@ from vscaf.control.client import NoDaemon, follow, get, get_status, post
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import printable
 from vscaf.values import LEFT_ALONE, State
-
-DEFAULT_SOCKET = Path(Config(pool="0").control_socket)
 
 Answer = TypeVar("Answer")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,20 +44,9 @@ def with_daemon(function: Function) -> Function:
         "--socket",
         type=click.Path(path_type=Path),
         envvar="VSCAF_SOCKET",
+        show_envvar=True,
         help="The daemon's control socket; else the one in its configuration.",
     )(function)
-
-
-def find_socket(socket: Path | None, config: Path) -> Path:
-    """--socket, else the configuration's. The default path if the default configuration file cannot be read."""
-    if socket is not None:
-        return socket
-    try:
-        return Path(load_config(config).control_socket)
-    except UsageError:
-        if config_was_asked_for():
-            raise
-        return DEFAULT_SOCKET
 
 
 def run(work: Callable[[], Coroutine[Any, Any, Answer]], doing: str = "waiting for the daemon") -> Answer:

@@ -1,13 +1,13 @@
 """`vscaf completion`, and the names that the shells complete."""
 
 import asyncio
-from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
 from vscaf_policies.registry import policy_names
 
-from vscaf.config import DEFAULT_CONFIG, load_config
+from vscaf.command_line import find_socket
+from vscaf.config import DEFAULT_CONFIG
 from vscaf.control.client import get_status
 from vscaf.errors import VscafError
 
@@ -38,11 +38,11 @@ def complete_policy(_context: click.Context, _parameter: click.Parameter, incomp
 
 def complete_domain(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """The domains that the daemon knows. None if it does not answer."""
-    socket: Path | None = context.params.get("socket")
+    given = context.params
     try:
-        if socket is None:
-            socket = Path(load_config(context.params.get("config") or DEFAULT_CONFIG).control_socket)
-        state = asyncio.run(get_status(socket, ANSWER_S))
+        with context.scope(cleanup=False):
+            path = find_socket(given.get("socket"), given.get("config") or DEFAULT_CONFIG)
+        state = asyncio.run(get_status(path, ANSWER_S))
     except VscafError:
         return []
     return [domain["name"] for domain in state["domains"] if domain["name"].startswith(incomplete)]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from vscaf.cli.client import find_socket, with_daemon
+from vscaf.cli.client import with_daemon
 from vscaf.cli.completion import complete_domain
-from vscaf.command_line import config_was_asked_for, progress
+from vscaf.command_line import config_was_asked_for, find_socket, progress
 from vscaf.config import Config, load_config
 from vscaf.doctor.finding import Severity, Unknown
 from vscaf.errors import UsageError

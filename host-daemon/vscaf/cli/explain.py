@@ -9,9 +9,9 @@ import click
 from vscaf_policies import PolicyError
 from vscaf_policies.registry import load_policy
 
-from vscaf.cli.client import find_socket, run, with_daemon
+from vscaf.cli.client import run, with_daemon
 from vscaf.cli.completion import complete_domain
-from vscaf.command_line import json_option
+from vscaf.command_line import find_socket, json_option, progress
 from vscaf.control.client import get, get_status
 from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import printable
@@ -56,7 +56,8 @@ def explain(domain: str, socket: Path | None, config: Path, as_json: bool) -> No
     except PolicyError as error:
         click.echo(f"vscaf: {printable(str(error))}", err=True)
     one = next(one for one in status["domains"] if one["name"] == domain)
-    made = explanation(Facts(one, decided, remembered, policy, last["changes"].get(domain), status["unknown"]))
+    with progress("making the last decision again"):
+        made = explanation(Facts(one, decided, remembered, policy, last["changes"].get(domain), status["unknown"]))
     if as_json:
         click.echo(json.dumps(asdict(made), indent=2))
     else:

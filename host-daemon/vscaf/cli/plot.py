@@ -1,14 +1,14 @@
 """`vscaf plot`: allocations and where the vCPU threads ran, over time."""
 
-import asyncio
 import sys
 import time
 from pathlib import Path
 
 import click
 
-from vscaf.cli.client import find_socket, with_daemon
+from vscaf.cli.client import run, with_daemon
 from vscaf.cli.completion import complete_domain
+from vscaf.command_line import find_socket
 
 SUFFIXES = (".png", ".svg")
 RECORDED_S = 10.0
@@ -63,6 +63,9 @@ def plot(
     if output is not None:
         session.check_output(output, SUFFIXES)
     recording = session.Recording(bin_s, domains)
-    end_s = None if seconds is None and live else time.monotonic() + (seconds or RECORDED_S)
-    asyncio.run(session.run(find_socket(socket, config), recording, end_s, live=live))
+    seconds = RECORDED_S if seconds is None and not live else seconds
+    end_s = None if seconds is None else time.monotonic() + seconds
+    path = find_socket(socket, config)
+    doing = "" if live or seconds is None else f"recording for {seconds:g} s, or until Ctrl-C"
+    run(lambda: session.run(path, recording, end_s, live=live), doing)
     session.finish(recording, output, live=live, as_json=as_json)

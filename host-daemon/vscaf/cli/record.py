@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from vscaf.cli.client import find_socket, run, with_daemon
-from vscaf.command_line import json_option
+from vscaf.cli.client import run, with_daemon
+from vscaf.command_line import find_socket, json_option
 from vscaf.control.client import get, post
 from vscaf.terminal import printable
 

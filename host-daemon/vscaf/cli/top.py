@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from vscaf.cli.client import find_socket, run, with_daemon
+from vscaf.cli.client import run, with_daemon
+from vscaf.command_line import find_socket
 from vscaf.control.client import get_status
-from vscaf.errors import VscafError
+from vscaf.errors import UsageError, VscafError
 from vscaf.terminal import one_line
 from vscaf.top.columns import BY_NAME, Order
 from vscaf.top.host_cpus import read_host_cpus
@@ -64,6 +65,8 @@ def top(
       vscaf top --once
     """
     path, order, host = find_socket(socket, config), Order(column, reverse, words), read_host_cpus()
+    if as_json and order != Order():
+        raise UsageError("--json prints the status as it is: leave out --sort, --reverse and --filter, or use jq")
     if once:
         if as_json:
             click.echo(_status_line(path))

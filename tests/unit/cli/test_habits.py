@@ -13,10 +13,13 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
-from vscaf.cli import client, policy_check
+from vscaf import command_line
+from vscaf.cli import client, completion, policy_check
 from vscaf.cli.completion import SHELLS
 from vscaf.cli.main import main
 from vscaf.command_line import progress
+from vscaf.config import Config
+from vscaf.errors import UsageError
 from vscaf.lab.polling import HANG_S, until
 from vscaf_policies.conformance import Finding, Verdict
 
@@ -85,8 +88,9 @@ def check_words(example: list[str]) -> None:
 @every_command
 def test_options_that_mean_the_same_have_the_same_name(words: tuple[str, ...]) -> None:
     by_name = {parameter.name: parameter for parameter in COMMANDS[words].params}
-    if "config" in by_name:
-        assert by_name["config"].envvar == "VSCAF_CONFIG"
+    for name, variable in (("config", "VSCAF_CONFIG"), ("socket", "VSCAF_SOCKET")):
+        if name in by_name:
+            assert by_name[name].envvar == variable and variable in " ".join(help_of(words))
     if "uri" in by_name:
         assert "config" in by_name, "a libvirt that is not that of the configuration"
     assert "params" not in by_name or by_name["params"].hidden
@@ -121,6 +125,24 @@ def test_commands_options_and_policies_are_completed(shell: str) -> None:
     assert "--param" not in completed(shell, "vscaf", "policy", "set", "x", "--")
     assert completed(shell, "vscaf", "policy", "set", "equi") == {"equipartition"}
     assert completed(shell, "vscaf", "release", "--config", "/absent", "x") == set(), "no daemon answers"
+
+
+def test_domains_are_completed_without_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As every other command, completion then asks at the default socket."""
+    asked: list[str] = []
+
+    async def status(path: Path, _timeout_s: float) -> dict[str, list[dict[str, str]]]:
+        asked.append(str(path))
+        return {"domains": [{"name": "web"}, {"name": "cfd"}]}
+
+    def refused(path: Path) -> Config:
+        raise UsageError(f"{path}: not readable")
+
+    monkeypatch.setattr(completion, "get_status", status)
+    monkeypatch.setattr(command_line, "load_config", refused)
+    assert completed("bash", "vscaf", "release", "w") == {"web"}
+    assert asked == ["/run/vscaf/control.sock"]
+    assert completed("bash", "vscaf", "release", "--config", "/absent", "w") == set(), "it was asked for"
 
 
 def test_bash_completes(tmp_path: Path) -> None:

@@ -128,6 +128,15 @@ def test_a_picture(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("<?xml")
 
 
+def test_a_recording_that_is_not_shown_says_that_it_goes_on(tmp_path: Path) -> None:
+    arguments = ("plot", "--seconds", "600", "--output", f"{tmp_path}/x.svg", "--socket", f"{tmp_path}/s")
+    with in_terminal(*arguments) as terminal:
+        terminal.wait_for("recording for 600 s")
+        terminal.type(b"\x03")
+        until(terminal.ended)
+        assert terminal.process.returncode == 0, terminal.output
+
+
 @pytest.mark.parametrize(("output", "why"), [("x.gif", "must end in .png or .svg"), ("absent/x.png", "make it first")])
 def test_outputs_that_cannot_be_written_are_refused_at_once(tmp_path: Path, output: str, why: str) -> None:
     done = vscaf_plot("--seconds", "86400", "--output", str(tmp_path / output))

@@ -177,7 +177,8 @@ def test_the_newest_decisions_fit() -> None:
         }
         for n in range(3)
     ]
-    assert newest(events, 30, 3) == ["         so", "12:34:02 policy a -> b: it is", "         so"]
+    assert newest(events, 30, 3) == ["12:34:02 policy a -> b: it is", "         so"], "no tail of a cut event"
+    assert newest(events, 30, 1) == ["12:34:02 policy a -> b: it is"]
     assert newest(events, 80, 2) == ["12:34:01 policy a -> b: it is so", "12:34:02 policy a -> b: it is so"]
 
 
@@ -205,6 +206,12 @@ def test_the_status_as_json(directory: Path) -> None:
         assert json.loads(done.stdout) == status() and done.stdout.count("\n") == 1
 
     with_domains(work, directory)
+
+
+@pytest.mark.parametrize("option", [["--sort", "steal"], ["--reverse"], ["--filter", "cfd"]], ids=" ".join)
+def test_json_takes_no_order_and_no_filter(tmp_path: Path, option: list[str]) -> None:
+    done = CliRunner().invoke(main, ["top", "--json", "--socket", f"{tmp_path}/s", *option])
+    assert (done.exit_code, done.stdout) == (2, "") and "leave out --sort" in done.stderr
 
 
 async def says(stream: asyncio.StreamReader, text: str) -> None:
