@@ -15,7 +15,7 @@ FRESH_ROOT = $(ROOT) env $(foreach name,VSCAF_BEFORE VSCAF_MIRROR,$(if $($(name)
 SAY := printf 'vscaf: %s\n'
 STAGE := tests/stage
 SOAK := tests/soak-stage
-ENV := VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current
+ENV = VSCAF_BUILD=$(CURDIR)/$(BUILD)/meson VSCAF_IMAGE=$(CURDIR)/$(BUILD)/image/current $(if $(QUICK),QUICK=$(QUICK))
 # Runs tests side by side, this many at once. The agent's tests mostly wait for an agent or a clock, so many of them keep
 # two CPUs busy. Every test has its own directory, names and sockets. AT_ONCE=0: one after the other.
 AT_ONCE :=

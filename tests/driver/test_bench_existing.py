@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -419,6 +419,48 @@ def test_static_is_refused_beside_an_agent_that_cannot_be_stopped(bench: Bench) 
     with refused, bench.place(("unmanaged", "static")):
         pass
     assert bench.as_found()
+
+
+def with_a_steal_governor(guest: ShellGuest, *, possible: bool = True) -> Path:
+    """Gives the guest a kernel with the governor as a module. Returns what exists while that is loaded."""
+    loaded = guest.directory / "module" / "steal_governor"
+    loaded.parent.mkdir()
+    guest.install(
+        "modprobe",
+        f'case "$*" in "--dry-run steal_governor") exit {int(not possible)} ;; "--remove steal_governor") '
+        f"rmdir {loaded} ;; steal_governor) mkdir {loaded} ;; *) exit 9 ;; esac",
+    )
+    return loaded
+
+
+def test_the_steal_governor_is_on_in_its_arrangement_alone(bench: Bench) -> None:
+    loaded = [with_a_steal_governor(guest) for guest in bench.guests.values()]
+    with bench.place(("unmanaged", "steal-governor")) as place:
+        with place.arrange("steal-governor", (1, 1)):
+            assert all(path.exists() for path in loaded)
+        with place.arrange("unmanaged", (1, 1)):
+            assert not any(path.exists() for path in loaded)
+        with suppress(ZeroDivisionError), place.arrange("steal-governor", (1, 1)):
+            raise ZeroDivisionError
+        assert not any(path.exists() for path in loaded)
+        assert "modprobe steal_governor  # in a" in place.commands("steal-governor", (1, 1))
+    assert bench.as_found()
+
+
+def test_the_steal_governor_is_refused_where_it_cannot_be_switched(bench: Bench) -> None:
+    first, second = bench.guests.values()
+    on = with_a_steal_governor(first)
+    with_a_steal_governor(second, possible=False)
+    refused = pytest.raises(PlaceError, match=r"guest b: its kernel has no steal governor.*leave steal-governor out")
+    with refused, bench.place(("unmanaged", "steal-governor")):
+        pass
+    on.mkdir()
+    refused = pytest.raises(PlaceError, match=r"guest a: its steal governor is on already")
+    with refused, bench.place(("unmanaged", "steal-governor")):
+        pass
+    with bench.place(("unmanaged",)):
+        pass
+    assert on.exists() and bench.as_found()
 
 
 @pytest.mark.parametrize(

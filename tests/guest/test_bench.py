@@ -1,4 +1,5 @@
-"""`vscaf bench` with real guests: programs from an NPB archive in guests of its own, and guests that run already."""
+"""`vscaf bench` with real guests: programs from an NPB archive in guests of its own, its other commands, and guests that
+run already."""
 
 from __future__ import annotations
 
@@ -40,11 +41,11 @@ cd {WORKLOADS} && exec setsid env LD_LIBRARY_PATH=lib ./qemu-ga -m virtio-serial
 """
 
 
-def bench(output: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs `vscaf bench pairs --quick`."""
-    command = [sys.executable, "-m", "vscaf", "bench", "pairs", "--quick", "--image", str(IMAGE)]
+def bench(output: Path, *options: str, command: str = "pairs") -> subprocess.CompletedProcess[str]:
+    """Runs a command of `vscaf bench` with --quick."""
+    quick = [sys.executable, "-m", "vscaf", "bench", command, "--quick", "--image", str(IMAGE)]
     return subprocess.run(
-        [*command, "--output", str(output), *options],
+        [*quick, "--output", str(output), *options],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -69,6 +70,29 @@ def test_programs_from_an_npb_archive_run_in_guests(tmp_path: Path) -> None:
     found = arrangements(tmp_path / "out", ["cg.S", "cg.S"])
     assert set(found) == set(kinds) and all(one["verified"] for one in found.values())
     assert all(speedup["value"] > 0 for one in found.values() for speedup in one["speedups"])
+
+
+TREE = "uts-geometric.S"
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "group"),
+    [
+        ("triple", ["--shipped", "ep.S"], ["ep.S"] * 3),
+        ("oracle", ["--shipped", "ep.S"], ["ep.S"] * 2),
+        ("overhead", ["--shipped", "ep.S"], ["ep.S"]),
+        ("barrier", [], ["barrier.S"] * 2),
+        ("coming-going", ["--large", TREE, "--medium", TREE, "--small", TREE, "--scale", "0.1"], [TREE] * 4),
+    ],
+)
+def test_each_further_command_measures_in_guests(
+    tmp_path: Path, command: str, options: list[str], group: list[str]
+) -> None:
+    kinds = ["unmanaged", "max-speedup-fitted"] + (["static"] if command in {"oracle", "barrier"} else [])
+    done = bench(tmp_path / "out", *options, command=command)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    found = arrangements(tmp_path / "out", group)
+    assert set(found) == set(kinds) and all(one["verified"] for one in found.values())
 
 
 @pytest.fixture

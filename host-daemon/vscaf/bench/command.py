@@ -31,7 +31,7 @@ def bench() -> None:
 
 
 @bench.command(short_help="Pairs of programs, each in its own guest.")
-@workload_options
+@workload_options()
 @click.option("--pairs", "chosen", default="", callback=names, metavar="A+B,...", help="Pairs. Default: all.")
 @run_options("pairs", WITH_STATIC)
 def pairs(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
@@ -46,9 +46,9 @@ def pairs(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> Non
 
 
 @bench.command(short_help="Three programs at once, each in its own guest.")
-@workload_options
+@workload_options()
 @click.option("--groups", "chosen", default="", callback=names, metavar="A+B+C,...", help="Groups. Default: all.")
-@run_options("triple", WITHOUT_STATIC)
+@run_options("triple", WITH_STATIC)
 def triple(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
     """Run three programs at once, each in its own guest.
 
@@ -60,7 +60,7 @@ def triple(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> No
 
 
 @bench.command(short_help="Pairs under all splits of the CPUs.")
-@workload_options
+@workload_options()
 @click.option("--pairs", "chosen", default="", callback=names, metavar="A+B,...", help="Pairs. Default: all.")
 @run_options("oracle", WITH_STATIC)
 def oracle(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> None:
@@ -74,7 +74,7 @@ def oracle(sources: Sources, chosen: tuple[str, ...], options: RunOptions) -> No
 
 
 @bench.command(short_help="Each program alone, with and without vscaf.")
-@workload_options
+@workload_options()
 @run_options("overhead", WITHOUT_STATIC)
 def overhead(sources: Sources, options: RunOptions) -> None:
     """Run each program alone in a guest, plain and under vscaf: what does vscaf cost where it cannot help?
@@ -89,7 +89,7 @@ def overhead(sources: Sources, options: RunOptions) -> None:
 
 
 @bench.command("coming-going", short_help="Programs that come and go beside a large one.")
-@workload_options
+@workload_options("those of L, M and S")
 @click.option("--large", default="uts-geometric.A", show_default=True, metavar="NAME", help="The large one, L.")
 @click.option("--medium", default="uts-geometric.W", show_default=True, metavar="NAME", help="The medium one, M.")
 @click.option("--small", default="uts-geometric.S", show_default=True, metavar="NAME", help="The small one, S.")
@@ -103,9 +103,9 @@ def overhead(sources: Sources, options: RunOptions) -> None:
 )
 @run_options("coming-going", WITHOUT_STATIC, timed=False)
 def coming_going(*, sources: Sources, large: str, medium: str, small: str, scale: float, options: RunOptions) -> None:
-    """Run a large program in a guest, to which others come in guests of their own: LM, LSSS, LMMM and LLLL.
+    """Run a large program in a guest, to which others come: LM, LSSS, LMMM and LLLL (Thatcher 2016, section 5.8).
 
-    Each program is executed once. The figure is the time until all have ended (Thatcher 2016, section 5.8).
+    Each program is executed once. The figure is the time until all have ended.
 
     \b
     Example:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vscaf.bench.measure import Design
-from vscaf.bench.places.choice import POOL_CPUS
 from vscaf.bench.plan import all_groups
 from vscaf.bench.workloads.gather import known
 from vscaf.bench.workloads.workload import Workload
@@ -31,7 +30,7 @@ def together(chosen: Sequence[str], size: int, *, no_vm: bool, every_split: bool
                 raise UsageError(f"{'+'.join(group)}: give {size} workloads, as in {'+'.join(['cg.W'] * size)}")
         return found
 
-    return Design(groups, (*_baselines(size), _policy(no_vm)), every_split)
+    return Design(groups, ("unmanaged", "static", _policy(no_vm)), every_split)
 
 
 def coming_going(sizes: Mapping[str, str], scale: float, *, no_vm: bool) -> Design:
@@ -52,7 +51,7 @@ def barriers(workload: str, guests: int, *, no_vm: bool) -> Design:
     def groups(workloads: Mapping[str, Workload]) -> list[tuple[str, ...]]:
         return [(known(workload, workloads),) * count for count in range(1, guests + 1)]
 
-    return Design(groups, (*_baselines(guests), _policy(no_vm)))
+    return Design(groups, ("unmanaged", "static", _policy(no_vm)))
 
 
 def alone(*, no_vm: bool) -> Design:
@@ -62,11 +61,6 @@ def alone(*, no_vm: bool) -> Design:
         return [(name,) for name in workloads]
 
     return Design(groups, ("unmanaged", _policy(no_vm)))
-
-
-def _baselines(members: int) -> tuple[str, ...]:
-    """Three programs cannot have a CPU each on the two CPUs of a lab."""
-    return ("unmanaged", "static") if members <= POOL_CPUS else ("unmanaged",)
 
 
 def _policy(no_vm: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
@@ -61,8 +62,9 @@ class GroupFigures(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """One arrangement relative to a baseline, over all groups. mean: the geometric mean of the groups' ratios. If the
-    arrangement was measured with several allocations, those with the largest sum of speedups count."""
+    """One arrangement relative to a baseline, over all groups. mean: the geometric mean of the groups' ratios.
+    win_mean, even_mean, loss_mean: that of the wins, the even groups and the losses alone; None if there are none. If
+    the arrangement was measured with several allocations, those with the largest sum of speedups count."""
 
     arrangement: str
     baseline: str
@@ -70,6 +72,9 @@ class Comparison(msgspec.Struct, frozen=True):
     wins: tuple[tuple[str, ...], ...]
     even: tuple[tuple[str, ...], ...]
     losses: tuple[tuple[str, ...], ...]
+    win_mean: float | None = None
+    even_mean: float | None = None
+    loss_mean: float | None = None
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -205,16 +210,14 @@ def _ratios(
     totals: dict[tuple[str, tuple[int, ...]], dict[int, float]],
     baselines: Sequence[str],
 ) -> dict[str, Figure]:
-    """The ratio to each baseline in the rounds that have both. A baseline with several splits: the best of a round."""
+    """The ratio to each baseline in the rounds that have both. A baseline with several splits: the one with the largest
+    median, as an operator would choose. The best split of each round would be the largest noise too."""
     found = {}
     for name in baselines:
         if name == kind[0]:
             continue
-        best: dict[int, float] = {}
-        for (arrangement, _), by_round in totals.items():
-            if arrangement == name:
-                for number, total in by_round.items():
-                    best[number] = max(total, best.get(number, 0.0))
+        splits = [by_round for (arrangement, _), by_round in totals.items() if arrangement == name and by_round]
+        best = max(splits, key=lambda by_round: statistics.median(by_round.values()), default={})
         rounds = [number for number, total in totals[kind].items() if total > 0 and best.get(number, 0.0) > 0]
         if rounds:
             found[name] = figure([totals[kind][number] / best[number] for number in rounds])
@@ -240,7 +243,11 @@ def _comparisons(groups: Sequence[GroupFigures], baselines: Sequence[str]) -> li
                 tuple(name for name, ratio in ratios.items() if verdict(ratio) is kind)
                 for kind in (Verdict.WIN, Verdict.EVEN, Verdict.LOSS)
             )
-            out.append(Comparison(arrangement, baseline, _geometric(list(ratios.values())), wins, even, losses))
+            means = [
+                _geometric([ratios[name] for name in names]).value if names else None for names in (wins, even, losses)
+            ]
+            mean = _geometric(list(ratios.values()))
+            out.append(Comparison(arrangement, baseline, mean, wins, even, losses, *means))
     return out
 
 

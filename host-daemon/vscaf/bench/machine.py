@@ -15,13 +15,16 @@ import vscaf_policies
 import vscaf
 from vscaf import __version__
 from vscaf.bench.c_programs import workload_directory
+from vscaf.top.host_cpus import read_host_cpus
 
 ABSENT = "not there"
 
 
 def machine() -> dict[str, object]:
-    """The properties of the machine that figures depend on. load_at_start: the mean load of the last minute."""
-    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    """The properties of the machine that figures depend on. cpus: that this process may use. cores: online ones of the
+    host. load_at_start: the mean load of the last minute."""
+    cpuinfo, host = Path("/proc/cpuinfo").read_text(encoding="utf-8"), read_host_cpus()
+    model = re.search(r"model name\s*: (.*)", cpuinfo)
     clock = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
@@ -30,6 +33,10 @@ def machine() -> dict[str, object]:
     return {
         "cpu": model[1].strip() if model else platform.processor() or "unknown",
         "cpus": len(os.sched_getaffinity(0)),
+        "cores": len(host.cores) or "unknown",
+        "numa_nodes": len(set(host.node_of.values())) or "unknown",
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "is_a_guest": "hypervisor" in cpuinfo.split(),  # x86 tells it among the flags
         "kernel": platform.release(),
         "system": system,
         "clocksource": clock.read_text().strip() if clock.exists() else "unknown",

@@ -40,7 +40,8 @@ QUICK_GROUPS = 2
 class Design:
     """What a command of `vscaf bench` measures.
 
-    groups: of all workloads by name, those that compute together; raises UsageError. arrangements: by default.
+    groups: of all workloads by name, those that compute together; raises UsageError. arrangements: by default; `static`
+    only if each program can have a CPU.
     every_split: `static` is measured with all splits of the CPUs, not with equal shares alone. starts_s: each program
     is executed once, and they start at these times, in order; None: they run again and again.
     """
@@ -85,7 +86,9 @@ def measure(
         "build": build_identity(options.image, no_vm=options.place.no_vm),
         "workloads": {name: one.fingerprint() for name, one in sorted(every.items())},
     }
-    arrangements = options.arrangements or design.arrangements
+    arrangements = options.arrangements or tuple(
+        name for name in design.arrangements if name != "static" or count <= chosen.cpus
+    )
     if count > chosen.cpus and "static" in arrangements:
         raise UsageError(
             f"static: {count} programs cannot have a CPU each of {chosen.cpus}: leave it out of --arrangements"
@@ -114,7 +117,7 @@ def measure(
             write_report(options.output, samples.samples, found, context)
             return found
 
-        print_line("preparing the place of the programs")
+        print_line("starting what the programs run in")
         with chosen.open(list(workloads.values()), arrangements) as place:
             print_line(place.description)
             context = ReportContext(

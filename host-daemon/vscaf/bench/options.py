@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from vscaf.bench.places.options import MEMORY_MIB, PlaceOptions
+from vscaf.bench.places.options import MEMORY_MIB, MOST_CPUS, PlaceOptions
 from vscaf.bench.workloads.options import names
 from vscaf.command_line import config_option, libvirt_uri
 from vscaf.errors import UsageError
@@ -86,7 +86,7 @@ def run_options(
             default=0.0,
             show_default=True,
             metavar="S",
-            help="Further programs start S later.",
+            help="Others start S later.",
         ),
     ]
     quick = f"A preview: 1 round{f' of {QUICK_SECONDS:g} s' if timed else ''}, two groups at most."
@@ -97,7 +97,7 @@ def run_options(
             show_default=arrangements,
             callback=names,
             metavar="A,B,...",
-            help="unmanaged, pinned, static, quota, or policies.",
+            help="unmanaged, pinned, static, quota, steal-governor, or policies.",
         ),
         click.option(
             "--rounds",
@@ -109,7 +109,13 @@ def run_options(
         ),
         *(times if timed else ()),
         click.option("--quick", is_flag=True, help=quick),
-        click.option("--no-vm", is_flag=True, help="No guests: programs on this machine. Needs no root."),
+        click.option(
+            "--cpus",
+            type=click.IntRange(min=2),
+            metavar="N",
+            help=f"CPUs to share. Default: all, at most {MOST_CPUS}.",
+        ),
+        click.option("--no-vm", is_flag=True, help="No guests: plain processes. Only quota needs root."),
         click.option(
             "--existing",
             default="",
@@ -157,6 +163,7 @@ def run_options(
             arrangements: tuple[str, ...],
             rounds: int,
             quick: bool,
+            cpus: int | None,
             no_vm: bool,
             existing: tuple[str, ...],
             config: Path,
@@ -177,7 +184,7 @@ def run_options(
                 seconds=QUICK_SECONDS if quick else seconds,
                 delay_s=delay_s,
                 quick=quick,
-                place=PlaceOptions(no_vm, existing, _uri(uri, config, existing), ssh, pool, memory_mib),
+                place=PlaceOptions(no_vm, existing, _uri(uri, config, existing), ssh, pool, memory_mib, cpus),
                 image=image,
                 output=output or Path("build/bench") / (f"{name}-quick" if quick else name),
                 restart=restart,

@@ -149,10 +149,12 @@ class Session:
         name = self._place.members[number]
         ahead_s = self._place.clock_ahead_s(name)
         threads = {"OMP_NUM_THREADS": str(key.threads)} if key.threads else {}
+        # A program that does not obey OMP_NUM_THREADS is on one CPU too.
+        launcher = self._place.on_one_cpu if key.threads == 1 else arranged.launcher
         return Member(
             name,
             workload,
-            arranged.launcher + workload.command,
+            launcher + workload.command,
             {**workload.environment, **(workload.marks_environment if ahead_s is not None else {}), **threads},
             self._timing.starts_s[number],
             ahead_s,

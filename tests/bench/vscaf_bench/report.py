@@ -35,7 +35,7 @@ class Result:
     baseline_name: str = ""
     baseline_value: float | None = None
     ratio: float | None = None
-    bar: str = ""  # what it must be, for the table
+    bar: str = ""  # its target, and maybe whether that was met
 
     def as_json(self) -> dict[str, object]:
         out: dict[str, object] = {

@@ -60,7 +60,7 @@ def main() -> None:
         seconds=SECONDS,
         delay_s=0.0,
         quick=False,
-        place=PlaceOptions(no_vm=True),
+        place=PlaceOptions(no_vm=True, cpus=2),
         image=Path(),
         output=given.output / ("workloads-quick" if given.quick else f"workloads-{size}"),
         restart=given.restart,

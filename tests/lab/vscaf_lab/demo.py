@@ -104,7 +104,7 @@ def run(given: argparse.Namespace, console: Console) -> int:
         seconds=seconds,
         delay_s=DELAYED * seconds,
         quick=given.quick,
-        place=PlaceOptions(no_vm=given.no_vm),
+        place=PlaceOptions(no_vm=given.no_vm, cpus=2),
         image=Path(os.environ.get("VSCAF_IMAGE", "build/image/current")),
         output=given.output,
         restart=True,

@@ -191,7 +191,7 @@ def test_of_several_attempts_the_first_undisturbed_counts() -> None:
     assert static.total.value == pytest.approx(1.8) and static.disturbed == 0 and not static.only_disturbed
 
 
-def test_a_baseline_with_several_splits_is_its_best_of_the_round() -> None:
+def test_a_baseline_with_several_splits_is_the_one_with_the_best_median() -> None:
     samples = [
         *alones(),
         run(1, PAIR, "unmanaged", (0.5, 0.5)),
@@ -203,6 +203,17 @@ def test_a_baseline_with_several_splits_is_its_best_of_the_round() -> None:
     found = figures(samples, BASELINES)
     assert of(found, "max-speedup").ratios["static"].value == pytest.approx(1.1)
     assert compared(found, "static", "unmanaged").mean.value == pytest.approx(2.0)
+
+
+def test_noise_of_other_splits_does_not_count_as_a_baseline() -> None:
+    samples = alones()
+    for number, first in enumerate((0.5, 0.5, 1.0), start=1):
+        samples += [
+            run(number, PAIR, "static", (first, first), allocations=(1, 3)),
+            run(number, PAIR, "static", (0.9, 0.9), allocations=(2, 2)),
+            run(number, PAIR, "max-speedup", (0.9, 0.9)),
+        ]
+    assert of(figures(samples, BASELINES), "max-speedup").ratios["static"].low == pytest.approx(1.0)
 
 
 def test_wins_and_losses_are_beyond_five_percent_with_the_whole_interval() -> None:
@@ -220,6 +231,7 @@ def test_a_comparison_is_over_all_groups() -> None:
     found = compared(figures(samples, BASELINES), "fair", "unmanaged")
     assert (found.wins, found.even, found.losses) == ((others[0],), (others[1],), (PAIR,))
     assert found.mean.value == pytest.approx(2.0 ** (1 / 3)) and found.mean.n == 3
+    assert (found.win_mean, found.even_mean, found.loss_mean) == pytest.approx((4.0, 1.0, 0.5))
 
 
 @pytest.mark.parametrize(

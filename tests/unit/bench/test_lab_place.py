@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import libvirt
 import pytest
-from vscaf.bench.places import lab
+from vscaf.bench.places import lab, own_pool
 from vscaf.bench.places.lab import LabMember, LabStarted, lab_place
 from vscaf.bench.places.place import PlaceError
 from vscaf.config import Config
@@ -54,7 +54,7 @@ def test_a_guest_that_does_not_boot_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(lab, "PrivateLibvirt", private_libvirt)
     monkeypatch.setattr(lab, "image_with", lambda *_: tmp_path)
     monkeypatch.setattr(lab, "Guest", lambda *_, **__: Booting())
-    monkeypatch.setattr(lab.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(own_pool.os, "sched_getaffinity", lambda _: {0, 1})
     with (
         pytest.raises(PlaceError, match="guest a did not boot: no answer"),
         lab_place(("a",), [], (), tmp_path, tmp_path, pool_cpus=2),
@@ -83,7 +83,7 @@ HOSTS = [
 @pytest.mark.parametrize(("cpus", "cores", "pool"), HOSTS)
 def test_the_pool_is_on_different_cores_and_a_daemon_can_split_it(cpus, cores, pool):
     cores = tuple(map(frozenset, cores))
-    assert lab.pool_among(cpus, 2, cores) == pool
+    assert own_pool.pool_among(cpus, 2, cores) == pool
     online = frozenset(cpus).union(*cores)
     config = Config(pool=format_cpu_list(pool), **lab.DAEMON_SETTINGS)
     assert HostPool(config, HostCpus(online, cores, {})).topology.chunks == tuple(frozenset({cpu}) for cpu in pool)
@@ -101,9 +101,9 @@ def test_guests_and_daemons_have_that_pool(tmp_path, monkeypatch):
     monkeypatch.setattr(lab, "PrivateLibvirt", private_libvirt)
     monkeypatch.setattr(lab, "image_with", lambda *_: tmp_path)
     monkeypatch.setattr(lab, "Guest", lambda *_, **options: guests.append(options) or Booted())
-    monkeypatch.setattr(lab.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(own_pool.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     cores = (frozenset({0, 1}), frozenset({2, 3}))
-    monkeypatch.setattr(lab, "read_host_cpus", lambda: HostCpus(frozenset(range(4)), cores, {}))
+    monkeypatch.setattr(own_pool, "read_host_cpus", lambda: HostCpus(frozenset(range(4)), cores, {}))
     with lab_place(("a",), [], (), tmp_path, tmp_path, pool_cpus=2) as place:
         assert guests[0]["cpuset"] == "0,2" and place._pool == [0, 2]
         assert place._settings == lab.DAEMON_SETTINGS

@@ -113,6 +113,12 @@ def test_a_policy_that_only_the_daemon_has_is_refused_at_once(place, tmp_path):
         pass
 
 
+def test_the_steal_governor_is_of_guests_alone(tmp_path):
+    refused = pytest.raises(PlaceError, match="steal-governor is a driver of a guest's kernel")
+    with refused, no_vm_place(("first",), [], ("unmanaged", "steal-governor"), 1, tmp_path):
+        pass
+
+
 def test_the_policies_are_those_of_the_agent():
     text = subprocess.run(
         [BUILD / "guest-agent" / "vscaf-agent", "--help"], check=True, capture_output=True, text=True

@@ -206,6 +206,17 @@ def test_names_of_groups() -> None:
     assert names_of([CG]) == "cg.W+cg.W" and names_of([CG, LU]) == "cg.W+cg.W and lu.W+lu.W"
 
 
+def test_a_policy_that_is_worse_than_static_on_average_says_so_although_no_pair_is_a_clear_loss() -> None:
+    pairs = {group: [*baselines(), policy("fair", ratio(1.5), ratio(0.94))] for group in (CG, EP, LU)}
+    found = recommend(figures(pairs))
+    assert (found.answer, found.policy) == (Answer.POLICY, "fair")
+    assert "On average a partition by hand is better: the mean ratio to static is 0.94" in text(found)
+    assert "loses in no" not in text(found)
+
+
 def test_the_made_up_comparisons_are_judged_like_measured_ones() -> None:
     (one,) = figures({CG: [arrangement("unmanaged"), arrangement("fair", unmanaged=ratio(1.3))]}).comparisons
-    assert one == Comparison("fair", "unmanaged", one.mean, (CG,), (), ()) and verdict(one.mean) is Verdict.WIN
+    assert (
+        one == Comparison("fair", "unmanaged", one.mean, (CG,), (), (), one.mean.value)
+        and verdict(one.mean) is Verdict.WIN
+    )

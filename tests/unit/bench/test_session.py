@@ -18,6 +18,7 @@ class Place:
 
     members = ("first", "second")
     cpus = 2
+    on_one_cpu = "taskset -c 7 "
     description = "nowhere"
 
     def __init__(self):
@@ -48,7 +49,7 @@ class Place:
 @pytest.mark.parametrize(
     ("key", "command", "environment"),
     [
-        (RunKey(1, ("cg.A",), ALONE, 1), "./cg.A.x", {"LD_LIBRARY_PATH": "lib", "OMP_NUM_THREADS": "1"}),
+        (RunKey(1, ("cg.A",), ALONE, 1), "taskset -c 7 ./cg.A.x", {"LD_LIBRARY_PATH": "lib", "OMP_NUM_THREADS": "1"}),
         (RunKey(1, ("cg.A",), ALONE), "./cg.A.x", {"LD_LIBRARY_PATH": "lib"}),
         (RunKey(1, ("cg.A",), "max-speedup"), "vscaf-run ./cg.A.x", {"LD_LIBRARY_PATH": "lib"}),
     ],

@@ -13,11 +13,13 @@ QUOTA_PERIOD_US = 100_000
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What is set for one member. pins: the pCPUs of each vCPU, in order. online: how many vCPUs are online in the
-    guest. quota_us: CPU time that each vCPU may use in QUOTA_PERIOD_US; None: as much as it wants."""
+    guest. quota_us: CPU time that each vCPU may use in QUOTA_PERIOD_US; None: as much as it wants. steal_governor:
+    whether that of the guest's kernel is on."""
 
     pins: tuple[frozenset[int], ...]
     online: int
     quota_us: int | None = None
+    steal_governor: bool = False
     _pool: frozenset[int] = field(default=frozenset(), repr=False)
 
     def commands(self, domain: str, vcpus: Sequence[int]) -> list[str]:
@@ -34,6 +36,8 @@ class Setting:
             lines.append(
                 f"virsh schedinfo {domain} --set vcpu_period={QUOTA_PERIOD_US} --set vcpu_quota={self.quota_us}"
             )
+        if self.steal_governor:
+            lines.append(f"modprobe steal_governor  # in {domain}")
         return lines
 
 
@@ -49,20 +53,22 @@ def setting(
     floating = (everywhere,) * vcpus
     match arrangement:
         case "static" if member >= len(allocations):
-            return Setting(floating, vcpus, None, everywhere)
+            return Setting(floating, vcpus, _pool=everywhere)
         case "unmanaged":
-            return Setting(floating, vcpus, None, everywhere)
+            return Setting(floating, vcpus, _pool=everywhere)
+        case "steal-governor":
+            return Setting(floating, vcpus, steal_governor=True, _pool=everywhere)
         case "pinned":
             pins = tuple(frozenset({pool[vcpu % len(pool)]}) for vcpu in range(vcpus))
-            return Setting(pins, vcpus, None, everywhere)
+            return Setting(pins, vcpus, _pool=everywhere)
         case "static":
             first = sum(allocations[:member])
             partition = pool[first : first + allocations[member]]
             online = min(vcpus, len(partition))
             pins = tuple(frozenset({partition[vcpu % len(partition)]}) for vcpu in range(vcpus))
-            return Setting(pins, online, None, everywhere)
+            return Setting(pins, online, _pool=everywhere)
         case "quota":
             share = len(pool) / len(allocations) / vcpus
-            return Setting(floating, vcpus, int(QUOTA_PERIOD_US * min(1.0, share)), everywhere)
+            return Setting(floating, vcpus, int(QUOTA_PERIOD_US * min(1.0, share)), _pool=everywhere)
         case _:
             return None

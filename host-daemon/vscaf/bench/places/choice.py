@@ -13,12 +13,12 @@ from vscaf.bench.places.existing import existing_place, guest_agent_channel, gue
 from vscaf.bench.places.lab import lab_place
 from vscaf.bench.places.no_vm import no_vm_place
 from vscaf.bench.places.options import PlaceOptions
+from vscaf.bench.places.own_pool import default_cpus
 from vscaf.bench.places.place import Place
 from vscaf.bench.workloads.workload import Workload
 from vscaf.cpulist import format_cpu_list
 from vscaf.errors import UsageError
 
-POOL_CPUS = 2
 NAMES = ("first", "second", "third", "fourth")
 
 
@@ -44,24 +44,27 @@ def choose(options: PlaceOptions, image: Path, output: Path, count: int) -> Chos
         raise UsageError("--no-vm and --existing exclude each other: give one of them")
     if not options.existing and (options.ssh or options.pool):
         raise UsageError("--ssh and --pool are for guests that exist: add --existing DOMAIN,DOMAIN")
+    if options.existing and options.cpus is not None:
+        raise UsageError("--cpus is not for guests that exist: name their CPUs by --pool")
+    cpus = options.cpus or default_cpus()
     if options.no_vm:
         return Chosen(
-            POOL_CPUS,
-            {"no_vm": POOL_CPUS, "members": count},
-            lambda workloads, arrangements: no_vm_place(members, workloads, arrangements, POOL_CPUS, output),
+            cpus,
+            {"no_vm": cpus, "members": count},
+            lambda workloads, arrangements: no_vm_place(members, workloads, arrangements, cpus, output),
         )
     if options.existing:
         return _existing(options, output, count)
     return Chosen(
-        POOL_CPUS,
-        {"guests": POOL_CPUS, "members": count, "memory_mib": options.memory_mib},
+        cpus,
+        {"guests": cpus, "members": count, "memory_mib": options.memory_mib},
         lambda workloads, arrangements: lab_place(
             members,
             workloads,
             arrangements,
             image,
             output,
-            pool_cpus=POOL_CPUS,
+            pool_cpus=cpus,
             memory_mib=options.memory_mib,
         ),
     )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import libvirt
 
 from vscaf.agentlink.link import CONNECTED, NO_CHANNEL
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
-from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, Started, WithoutDaemon, raise_also
+from vscaf.bench.places.member import Member, run
+from vscaf.bench.places.place import BASELINES, Arranged, PlaceError, Started, WithoutDaemon, raise_also
+from vscaf.bench.places.steal_governor import STEAL_GOVERNOR, refuse_without_steal_governor, steal_governor_on
 from vscaf.config import PolicyConfig
 from vscaf.errors import VscafError
 from vscaf.hypervisor.libvirt.calls import Call
@@ -25,7 +27,6 @@ from vscaf.lab.polling import until
 from vscaf.policy.loading import loaded_policy
 from vscaf.values import State
 
-SETTING_DEADLINE_S = 120.0
 AGENTS_DEADLINE_S = 120.0
 DECISION_DEADLINE_S = 120.0
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
@@ -34,35 +35,6 @@ LARGEST_QUOTA_US = 17_592_186_044_415
 """libvirt's largest quota. With cgroup v2 it stands for none: libvirt reports it where there is no quota."""
 SETTLED = frozenset({State.COOPERATING, State.CONTAINED, State.RESTING, State.QUEUED, State.SUSPENDED})
 """States in which a domain has the partition that was decided for it."""
-
-
-class Member(Protocol):
-    """A running guest."""
-
-    name: str
-    vcpus: Sequence[int]
-    """The numbers of its vCPUs in libvirt."""
-    cpus: Sequence[int]
-    """The numbers of the CPUs in the guest that may be online."""
-    directory: str
-    """The directory of the workloads' files in the guest."""
-
-    @property
-    def domain(self) -> Any:
-        """The virDomain."""
-
-    @property
-    def qemu_pid(self) -> int:
-        """The pid of its QEMU."""
-
-    def start(self, command: str) -> Started:
-        """Starts a shell command in the guest. Raises PlaceError if the guest is gone."""
-
-    def use_agent(self, running: bool) -> None:
-        """Stops the guest's agent, if it has one, or lets it run again. Raises PlaceError."""
-
-    def clock_ahead_s(self) -> float | None:
-        """How far the guest's clock is ahead of the host's; None if that is not known."""
 
 
 @dataclass
@@ -104,6 +76,7 @@ class DomainsPlace:
         self._daemons = 0
         self.members: Sequence[str] = [guest.name for guest in guests]
         self.cpus = len(pool)
+        self.on_one_cpu = "taskset -c 0 "
         self.description = description
 
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> Started:
@@ -126,7 +99,8 @@ class DomainsPlace:
                     # An agent without a host puts CPUs online that were put offline by hand.
                     guest.use_agent(one.online == len(one.pins))
                     apply(guest, one)
-                yield WithoutDaemon()
+                with steal_governor_on(self._guests) if arrangement == STEAL_GOVERNOR else nullcontext():
+                    yield WithoutDaemon()
             finally:
                 self.neutral()
             return
@@ -161,6 +135,11 @@ class DomainsPlace:
             one = setting(arrangement, self._pool, len(guest.vcpus), allocations, number)
             found += one.commands(guest.name, guest.vcpus) if one is not None else []
         return found
+
+    def refuse_unless_possible(self, arrangements: Sequence[str]) -> None:
+        """Raises PlaceError if these guests cannot have one of these arrangements."""
+        if STEAL_GOVERNOR in arrangements:
+            refuse_without_steal_governor(self._guests)
 
     def neutral(self) -> None:
         """All members float over the pool with all their CPUs. Raises PlaceError after trying each."""
@@ -260,16 +239,6 @@ def shell_lines(directory: str, command: str, environment: Mapping[str, str]) ->
     """A shell script that runs a command in a directory, with variables added to the environment."""
     exports = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     return "\n".join([f"cd {shlex.quote(directory)} || exit 126", *exports, command])
-
-
-def run(guest: Member, command: str, deadline_s: float = SETTING_DEADLINE_S) -> Ended:
-    """The end of a shell command in a guest. Raises PlaceError also if it takes too long."""
-    started = guest.start(command)
-    try:
-        return started.wait(deadline_s)
-    except TimeoutError as error:
-        started.kill()
-        raise PlaceError(f"guest {guest.name}: {error}") from None
 
 
 def apply(guest: Member, wanted: Setting) -> None:

@@ -20,17 +20,16 @@ import msgspec
 
 from vscaf.bench.places.domains import (
     DomainsPlace,
-    Member,
     check_policies,
     pin,
     quota,
     reason,
-    run,
     set_quota,
     switch,
     told,
 )
 from vscaf.bench.places.guest_agent import agent_of
+from vscaf.bench.places.member import Member, run
 from vscaf.bench.places.place import BASELINES, PlaceError, Started
 from vscaf.bench.places.ssh import Ssh
 from vscaf.bench.workloads.workload import Workload
@@ -411,6 +410,7 @@ def existing_place(
             settings={"state_directory": str(output.resolve() / "state")},
         )
         place.neutral()
+        place.refuse_unless_possible(arrangements)
         yield place
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,10 +14,10 @@ import libvirt
 
 from vscaf.bench.places.domains import DomainsPlace, check_policies
 from vscaf.bench.places.options import MEMORY_MIB
+from vscaf.bench.places.own_pool import own_pool
 from vscaf.bench.places.place import Ended, PlaceError
 from vscaf.bench.workloads.workload import Workload
 from vscaf.lab import Command, Guest, LabError, PrivateLibvirt
-from vscaf.top.host_cpus import read_host_cpus
 
 WORKLOADS = "/workloads"
 # The pool may have a part of a core, which a daemon refuses otherwise, or be one core, which it never splits otherwise.
@@ -120,15 +119,6 @@ def image_with(image: Path, workloads: Sequence[Workload], directory: Path) -> P
     return directory
 
 
-def pool_among(cpus: Sequence[int], count: int, cores: Sequence[frozenset[int]]) -> list[int]:
-    """So many of these CPUs, on different cores as far as possible, because guests on one core slow each other down.
-
-    cores: the CPUs that share a core.
-    """
-    siblings = {cpu for core in cores for cpu in sorted(core.intersection(cpus))[1:]}
-    return sorted(sorted(cpus, key=lambda cpu: (cpu in siblings, cpu))[:count])
-
-
 def _boot(stack: ExitStack, guest: Guest) -> Guest:
     """Boots a guest, which is ended with the stack. Raises PlaceError if it does not start or answer in time."""
     try:
@@ -158,10 +148,7 @@ def lab_place(
     Raises PlaceError or LabError, UsageError for an unknown arrangement.
     """
     check_policies(arrangements)
-    cpus = sorted(os.sched_getaffinity(0))
-    if len(cpus) < max(2, pool_cpus):
-        raise PlaceError(f"there are {len(cpus)} CPUs, and {max(2, pool_cpus)} are needed: give this machine more")
-    pool = pool_among(cpus, pool_cpus, read_host_cpus().cores)
+    pool = own_pool(pool_cpus)
     with ExitStack() as stack:
         lab = stack.enter_context(PrivateLibvirt(logs=output / "logs", cache=Path("build/lab/cache")))
         with_workloads = image_with(image, workloads, lab.directory / "image")
@@ -181,7 +168,7 @@ def lab_place(
         ]
         kind = {"kvm": "KVM", "qemu": "QEMU without KVM (TCG)"}[guests[0].domain_type]
         description = f"{len(guests)} guests of {pool_cpus} vCPUs on {pool_cpus} pCPUs, {kind}"
-        yield DomainsPlace(
+        place = DomainsPlace(
             [LabMember(guest) for guest in guests],
             pool,
             lab,
@@ -189,3 +176,5 @@ def lab_place(
             helpers=[lab.libvirtd_pid],
             settings=DAEMON_SETTINGS,
         )
+        place.refuse_unless_possible(arrangements)
+        yield place

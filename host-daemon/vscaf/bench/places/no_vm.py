@@ -23,8 +23,10 @@ from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.observe.watch import Watch
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
 from vscaf.bench.places.output import Output
+from vscaf.bench.places.own_pool import own_pool
 from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, WithoutDaemon
 from vscaf.bench.places.quota_group import group_commands, quota_group
+from vscaf.bench.places.steal_governor import STEAL_GOVERNOR
 from vscaf.bench.workloads.workload import Workload
 from vscaf.cpulist import format_cpu_list
 from vscaf.lab.polling import until
@@ -161,6 +163,7 @@ class NoVmPlace:
         self._agents = 0
         self.members = members
         self.cpus = len(pool)
+        self.on_one_cpu = f"taskset -c {pool[0]} "
         self.files = directory / "files"
         self.files.mkdir()
         self.description = f"{len(members)} programs without guests on {self.cpus} CPUs of this machine"
@@ -280,13 +283,13 @@ def check_policy(arrangement: str) -> None:
 def no_vm_place(
     names: Sequence[str], workloads: Sequence[Workload], arrangements: Sequence[str], cpus: int, output: Path
 ) -> Iterator[NoVmPlace]:
-    """A place on the first *cpus* CPUs of this process.
+    """A place on *cpus* CPUs of this process.
 
     Raises PlaceError if there are too few of them, if a program of vscaf is missing, or for an unknown arrangement.
     """
-    found = sorted(os.sched_getaffinity(0))
-    if len(found) < max(2, cpus):
-        raise PlaceError(f"there are {len(found)} CPUs, and {max(2, cpus)} are needed: give this machine more")
+    pool = own_pool(cpus)
+    if STEAL_GOVERNOR in arrangements:
+        raise PlaceError(f"{STEAL_GOVERNOR} is a driver of a guest's kernel: leave it out of --arrangements")
     for arrangement in arrangements:
         if arrangement not in BASELINES:
             check_policy(arrangement)
@@ -297,7 +300,7 @@ def no_vm_place(
         if workload.npb and not workload.files and shutil.which(workload.command, path=path) is None:
             raise PlaceError(f"there is no program {workload.command} in {parts[0]}: build it with `make programs`")
     with tempfile.TemporaryDirectory(prefix="vscaf-bench-") as temporary:
-        place = NoVmPlace(names, found[:cpus], Path(temporary), output / "logs", path)
+        place = NoVmPlace(names, pool, Path(temporary), output / "logs", path)
         for workload in workloads:
             workload.copy_files(place.files)
         try:

@@ -6,6 +6,7 @@ An *arrangement* is how the members share the pool while they compute:
 - `pinned`: vCPU i on the i-th pCPU of the pool, in each member.
 - `static`: partitioned by hand. Each member has its own pCPUs, and only as many vCPUs online.
 - `quota`: each member may use an equal share of the pool's CPU time.
+- `steal-governor`: left to the kernels, and the steal governor of each guest's kernel is on.
 - any other name: a policy of vscaf. The programs are then started by `vscaf-run`.
 """
 
@@ -19,7 +20,7 @@ from typing import NoReturn, Protocol
 from vscaf.bench.observe.watch import Watch
 from vscaf.errors import VscafError
 
-BASELINES = ("unmanaged", "pinned", "static", "quota")
+BASELINES = ("unmanaged", "pinned", "static", "quota", "steal-governor")
 
 
 class PlaceError(VscafError):
@@ -90,6 +91,8 @@ class Place(Protocol):
     """Their names."""
     cpus: int
     """CPUs of the pool. Each member can use as many."""
+    on_one_cpu: str
+    """What comes before a command whose threads are all to be on one CPU of a member."""
 
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> Started:
         """Starts a shell command in a member, in the directory of the workloads' files."""

@@ -184,8 +184,10 @@ def _pictures(pictures: Sequence[Drawn] | None) -> str:
 def _machine(context: ReportContext, samples: Sequence[Sample]) -> str:
     times = sorted(sample.at for sample in samples)
     entries: dict[str, object] = {
-        "CPU": f"{context.machine.get('cpu')}, {context.machine.get('cpus')} CPUs",
-        "Place": context.place,
+        "CPU": f"{context.machine.get('cpu')}, {context.machine.get('cpus')} CPUs; the host has "
+        f"{context.machine.get('cores')} cores, {context.machine.get('numa_nodes')} NUMA nodes, "
+        f"{context.machine.get('memory_gib')} GiB" + (", and is a guest" if context.machine.get("is_a_guest") else ""),
+        "Programs ran in": context.place,
         "System": f"{context.machine.get('system')}, Linux {context.machine.get('kernel')}, "
         f"clock source {context.machine.get('clocksource')}",
         "Load at the start": f"{context.machine.get('load_at_start')} threads ran or waited, on average of a minute",

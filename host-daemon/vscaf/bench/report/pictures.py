@@ -32,6 +32,7 @@ GREYS = {
     "pinned": ("#d0d0d0", "////"),
     "static": ("#808080", ""),
     "quota": ("#808080", "...."),
+    "steal-governor": ("#d0d0d0", "...."),
 }
 MARKERS = "osD^vP*X"
 
@@ -117,7 +118,7 @@ def _unequal(cpus: int, word: str) -> str:
     limit = "a pair can only be split 1 + 1" if word == "pair" else "no program of a group can have more than one"
     return (
         f" The thesis's machines have 16 to 240 hardware contexts, and much of the gain there is from unequal splits. "
-        f"With {cpus} CPUs, {limit}, so this machine cannot show that."
+        f"With {cpus} CPUs, {limit}, so this run cannot show that."
     )
 
 

@@ -172,6 +172,11 @@ def _cost(one: Comparison) -> str:
 def _against_static(best: Comparison, static: dict[str, Comparison], word: str, *, measured: bool) -> str:
     if best.arrangement in static:
         mean = static[best.arrangement].mean
+        if mean.high < 1:
+            return (
+                f"On average a partition by hand is better: the mean ratio to static is {_interval(mean)}, though no "
+                f"single {word} is a clear loss."
+            )
         return (
             f"It loses in no {word} against static, a partition by hand: its mean ratio to that is {_interval(mean)}."
         )

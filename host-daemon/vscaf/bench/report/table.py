@@ -129,10 +129,17 @@ def summary_rows(comparisons: Sequence[Comparison]) -> list[list[Cell]]:
             Cell(one.arrangement),
             Cell(str(one.mean.n)),
             _cell(one.mean),
-            *(Cell(f"{len(groups)} ({len(groups) / one.mean.n:.0%})") for groups in (one.wins, one.even, one.losses)),
+            _share(one.wins, one.win_mean, one.mean.n),
+            _share(one.even, one.even_mean, one.mean.n),
+            _share(one.losses, one.loss_mean, one.mean.n),
         ]
         for one in some
     ]
+
+
+def _share(groups: Sequence[tuple[str, ...]], mean: float | None, every: int) -> Cell:
+    """How many of all groups these are, and their mean ratio: "9 (90%), 2.03"."""
+    return Cell(f"{len(groups)} ({len(groups) / every:.0%})" + (f", {mean:.2f}" if mean is not None else ""))
 
 
 ALONE_COLUMNS = ("program", "seconds on one thread", "speedup on all CPUs", "verification", "disturbed")
