@@ -6,8 +6,13 @@ say how its commands are tested:
     <!-- run by: PATH, PATH -->    tests that run these commands, if with other names
     <!-- not run: REASON -->
 
-tests/unit/test_site_commands.py runs all other blocks. Indented blocks have no marks. `INDENTED_MARKS` has one for all
-of a page. A text that stands far behind such a command explains it.
+tests/unit/test_site_commands.py runs all other blocks. Of a test that is named it checks only that its text has the
+words of each command: the subcommand and the long options of vscaf, else the name of the program; or the name of the
+page, if it reads the commands from there.
+
+A line of an indented block is a command if it begins with one of `PROGRAMS` or with build/. Such blocks have no marks:
+`INDENTED_MARKS` has one for all of a page. A text that stands far behind such a command explains it. Commands within a
+sentence are not counted.
 """
 
 import re
@@ -20,14 +25,37 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "host-daemon", "guest-agent", "guest-libgomp", "policies", "ansible")
 MARK = re.compile(r"<!-- (run by|not run): (.*?) -->")
 INDENTED_MARKS = {
-    "README.md": ("not run", "the tutorials have the same commands, and make runs the tests themselves"),
+    "README.md": (
+        "not run",
+        "the tests of the wheels and of the Ansible roles install from source, those of the tutorials run the other "
+        "commands, and make runs the tests themselves",
+    ),
+    "docs/cockpit.md": ("run by", "tests/packages/check"),
     "docs/doctor.md": ("run by", "tests/driver/test_doctor.py"),
     "docs/explain.md": ("run by", "tests/driver/test_explain.py"),
     "docs/plot.md": ("run by", "tests/unit/plot/test_plot_command.py"),
     "docs/replay.md": ("run by", "tests/driver/test_explain.py, tests/unit/cli/test_replay_command.py"),
     "docs/top.md": ("not run", "no test runs --sort and --interval; tests/unit/top runs the others"),
 }
-INDENTED = re.compile(r"^ {4}(?:# |\$ )?((?:sudo )?(?:vscaf|make|vscaf-agent|vscaf-run|build/venv/bin/vscaf)(?: .*)?)$")
+PROGRAMS = {
+    *(
+        "adduser",
+        "ansible-galaxy",
+        "ansible-playbook",
+        "apt-get",
+        "cat",
+        "cd",
+        "cp",
+        "curl",
+        "docker",
+        "echo",
+        "editor",
+    ),
+    *("git", "journalctl", "kill", "ln", "lscpu", "make", "meson", "mkdir", "ninja", "numactl", "pip", "python3", "rm"),
+    *("rmdir", "systemctl", "taskset", "tee", "virsh", "vscaf", "vscaf-agent", "vscaf-agent-run", "vscaf-run"),
+}
+"""All programs that the pages use."""
+INDENTED = re.compile(rf"^ {{4}}(?:# |\$ )?((?:sudo )?(?:{'|'.join(sorted(PROGRAMS))}|build/\S+)(?: .*)?)$")
 BEFORE_A_COMMAND = {"sudo", "&&", "||", ";", "|", "&"}
 
 
@@ -126,8 +154,10 @@ def summary() -> str:
         [
             "# Commands of this documentation",
             "",
-            "What becomes of the commands in these pages. A test reads each command of vscaf, and each target of",
-            "make: commands and options must exist.",
+            "What becomes of the commands in blocks of these pages. Those within a sentence are not counted. A test",
+            "reads each command of vscaf, and each target of make: commands and options must exist. Where another test",
+            "runs a command, it is checked that the text of that test has the words of the command, or reads the page,",
+            "and not that it runs this very line.",
             "",
             "| page | run by the test of the pages | run by another test | not run |",
             "|---|---|---|---|",
