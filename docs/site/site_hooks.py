@@ -13,6 +13,8 @@ from site_commands import ROOT
 from site_commands import pages as repository_pages
 from site_reference import PAGES, index
 
+REPOSITORY = "https://github.com/vscaf/vscaf/blob/main/"
+"""How the pages of the Ansible collection link to others: the collection is installed without them."""
 LINK = re.compile(r"\]\(([\w./-]+)(?:#[\w-]+)?\)")
 ELSEWHERE = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//[^>]*>""")
 
@@ -34,7 +36,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The list of generated pages, on the page that stands for them in the repository."""
+    """Links by the repository's address lead to the site's pages, so that they are checked and need no network. The
+    list of generated pages is on the page that stands for them in the repository.
+    """
+    markdown = markdown.replace(f"]({REPOSITORY}", "](" + "../" * page.file.src_uri.count("/"))
     return f"{markdown}\n{index()}" if page.file.src_uri == "docs/reference/README.md" else markdown
 
 

@@ -43,6 +43,27 @@ def test_its_version_is_that_of_vscaf() -> None:
     assert version() in load(COLLECTION / "changelogs/changelog.yaml")["releases"]
 
 
+def test_the_changelog_names_its_plugins() -> None:
+    told = {}
+    for release in load(COLLECTION / "changelogs/changelog.yaml")["releases"].values():
+        for one in (*release.get("modules", ()), *release.get("plugins", {}).get("filter", ())):
+            told[one["name"]] = one["description"]
+    documented = [load(path)["DOCUMENTATION"] for path in (COLLECTION / "plugins/filter").glob("*.yml")]
+    modules = {path.stem for path in (COLLECTION / "plugins/modules").glob("*.py")}
+    assert set(told) == modules | {one["name"] for one in documented}
+    assert {one["name"]: one["short_description"] for one in documented}.items() <= told.items()
+
+
+def test_what_is_installed_has_the_license_and_all_that_its_pages_link_to(collections: Path) -> None:
+    installed = collections / "ansible_collections/vscaf/vscaf"
+    assert (installed / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert not (installed / "extensions").exists()
+    for page in installed.rglob("*.md"):
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+            target = (page.parent / link).resolve()
+            assert target.exists() and target.is_relative_to(installed), f"{page}: {link}"
+
+
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_the_argument_specs_are_the_defaults(role: Path) -> None:
     specs = load(role / "meta/argument_specs.yml")["argument_specs"]
