@@ -244,7 +244,7 @@ const INTERVAL_MS = 1000,
 /* How long to wait before the daemon is asked again. An answer costs the browser up to 0.2 ms a domain, so this bounds
  * its CPU time to 5% of a core, about. */
 export function interval_ms(status) {
-    return Math.max(INTERVAL_MS, INTERVAL_PER_DOMAIN_MS * (status?.domains.length ?? 0));
+    return Math.max(INTERVAL_MS, INTERVAL_PER_DOMAIN_MS * (status?.domains?.length ?? 0));
 }
 
 /* The daemon in short facts, and what is wrong. */

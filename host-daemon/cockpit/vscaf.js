@@ -76,13 +76,21 @@ function sort(column) {
 }
 
 async function refresh() {
+    const before = page.status;
     try {
         page.status = await get("/v1/status");
         page.problem = null;
     } catch (error) {
         page.problem = error.message;
     }
-    show();
+    try {
+        show();
+    } catch (error) {
+        console.error(error);
+        page.status = before;
+        page.problem = "This answer cannot be shown: is the daemon of another version?";
+        show();
+    }
 }
 
 async function refreshForever() {

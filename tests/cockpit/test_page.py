@@ -324,14 +324,20 @@ def test_after_an_answer_that_cannot_be_shown_the_page_asks_again(tmp_path: Path
     async def work(shown: Seen) -> None:
         await shown.until_cell("web", 1, "resting")
         await shown.server.stop()
-        other = await answering(shown.path, b'{"domains": []}', asked)
-        await soon(lambda: any(b"/v1/status" in one for one in asked))
-        other.close()
-        shown.path.unlink(missing_ok=True)
+        for body in (b'{"domains": []}', b"{}"):
+            asked.clear()
+            other = await answering(shown.path, body, asked)
+            await soon(lambda: sum(b"/v1/status" in one for one in asked) > 1)
+            await shown.page.until_text("This answer cannot be shown", "#problems")
+            await shown.page.until_text("All values are old", "#problems")
+            other.close()
+            shown.path.unlink(missing_ok=True)
+            await shown.page.until_text("The vscaf daemon does not run", "#problems")
         server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
         await server.start()
         shown.world.computes("web")
         await shown.until_cell("web", 2, "8")
+        assert await shown.page.value("document.querySelector('#problems').innerText") == ""
 
     with_page(tmp_path, work, "web")
 
