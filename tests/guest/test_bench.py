@@ -1,5 +1,5 @@
-"""`vscaf bench` with real guests: programs from an NPB archive in guests of its own, its other commands, and guests that
-run already."""
+"""`vscaf bench` with real guests: each of its commands in guests of its own, programs from an NPB archive, and guests
+that run already."""
 
 from __future__ import annotations
 
@@ -116,6 +116,8 @@ def reachable(shared_lab: PrivateLibvirt) -> Iterator[Pair]:
             until(lambda guest=guest: QEMU_GUEST_AGENT in ports(guest), "the guest has the port")
             started = guest.run(START_GUEST_AGENT)
             assert started.status == 0, started.text
+            connected = f"name='{QEMU_GUEST_AGENT}' state='connected'"
+            until(lambda guest=guest, text=connected: text in guest.domain.XMLDesc(), "libvirt hears the guest agent")
         yield guests[0], guests[1]
 
 
