@@ -9,6 +9,7 @@ const SOCKET = config.control_socket ?? "/run/vscaf/control.sock";
 const LIBVIRT_URI = config.libvirt_uri ?? "qemu:///system";
 const METADATA = "https://vscaf.org/xmlns/partition/1";
 const RECONNECT_MS = 1000;
+const SILENT_MS = {GET: 5000, POST: 120000}; // a change may wait for guests
 const REMEMBERED = 1000; // events: as many as a daemon keeps
 
 function http(superuser, options = {}) {
@@ -48,18 +49,35 @@ export const hostTime_ms = () => Date.now() + clockOffset_ms;
 function request(superuser, options) {
     return new Promise((resolve, reject) => {
         const decoder = new TextDecoder(); // of bytes, because a chunk may end within a letter
-        let body = "";
-        http(superuser, {binary: true})
+        let body = "",
+            timer;
+        const client = http(superuser, {binary: true});
+        const silent_ms = SILENT_MS[options.method];
+        const giveUp = () => {
+            const rest = options.method === "POST" ? "; it may still do what you asked for" : "";
+            reject(new Error(`The vscaf daemon has not answered for ${silent_ms / 1000} s${rest} (${SOCKET})`));
+            client.close("timeout");
+        };
+        const wait = () => {
+            window.clearTimeout(timer);
+            timer = window.setTimeout(giveUp, silent_ms);
+        };
+        wait();
+        client
             .request({body: "", ...options})
             .response((status, headers) => {
                 const told_ms = Date.parse(headers.Date);
                 if (Math.abs(told_ms - hostTime_ms()) > 2000) clockOffset_ms = told_ms - Date.now();
             })
-            .stream(chunk => (body += decoder.decode(chunk, {stream: true})))
+            .stream(chunk => {
+                wait();
+                body += decoder.decode(chunk, {stream: true});
+            })
             .then(
                 () => resolve(body),
                 (error, refusal) => reject(failure(error, refusal)), // `stream` gets no refusals
-            );
+            )
+            .always(() => window.clearTimeout(timer));
     }).then(answer);
 }
 

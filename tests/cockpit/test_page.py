@@ -291,11 +291,15 @@ def test_if_the_daemon_is_away_the_page_says_so_and_goes_on_afterwards(tmp_path:
     with_page(tmp_path, work, "web")
 
 
-async def answering(path: Path, body: bytes, asked: list[bytes]) -> asyncio.Server:
-    """A server that is no daemon. asked: what it is asked for."""
+async def answering(path: Path, body: bytes | None, asked: list[bytes]) -> asyncio.Server:
+    """A server that is no daemon. body None: it never answers. asked: what it is asked for."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(await reader.readuntil(b"\r\n\r\n"))
+        if body is None:
+            await reader.read()
+            writer.close()
+            return
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         writer.write(head.encode() + body)
         writer.close()
@@ -310,6 +314,25 @@ def test_if_an_answer_is_cut_off_the_page_says_so_and_asks_again(tmp_path: Path)
         broken = await answering(shown.path, b"{", [])
         await shown.page.until_text("was cut off", "#problems")
         broken.close()
+        shown.path.unlink(missing_ok=True)
+        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
+        await server.start()
+        await shown.page.until("document.querySelector('#problems').innerText === ''")
+
+    with_page(tmp_path, work, "web")
+
+
+def test_if_the_daemon_never_answers_the_page_says_so_and_asks_again(tmp_path: Path) -> None:
+    asked: list[bytes] = []
+
+    async def work(shown: Seen) -> None:
+        await shown.until_cell("web", 1, "resting")
+        await shown.server.stop()
+        silent = await answering(shown.path, None, asked)
+        await shown.page.until_text("has not answered for 5 s", "#problems")
+        await shown.page.until_text("All values are old", "#problems")
+        await soon(lambda: sum(b"/v1/status" in one for one in asked) > 1)
+        silent.close()
         shown.path.unlink(missing_ok=True)
         server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
         await server.start()
