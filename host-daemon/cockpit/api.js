@@ -167,18 +167,24 @@ export async function setBounds(domain, minimum, maximum, next) {
             err: "message",
             environ: ["LC_ALL=C"],
         });
-    const xml = new DOMParser().parseFromString(await virsh("dumpxml", `--domain=${domain.uuid}`), "application/xml");
-    const present = xml.getElementsByTagNameNS(METADATA, "partition")[0];
-    const others = Object.fromEntries(
-        [...(present?.attributes ?? [])].filter(one => !one.name.startsWith("xmlns")).map(one => [one.name, one.value]),
-    );
-    await virsh(
-        "metadata",
-        `--domain=${domain.uuid}`,
-        `--uri=${METADATA}`,
-        "--key=vscaf",
-        `--set=${partitionElement(others, minimum, maximum)}`,
-        "--live",
-        ...(next ? ["--config"] : []),
-    );
+    const write = async (which, ...inactive) => {
+        const text = await virsh("dumpxml", `--domain=${domain.uuid}`, ...inactive);
+        const xml = new DOMParser().parseFromString(text, "application/xml");
+        const present = xml.getElementsByTagNameNS(METADATA, "partition")[0];
+        const others = Object.fromEntries(
+            [...(present?.attributes ?? [])]
+                .filter(one => !one.name.startsWith("xmlns"))
+                .map(one => [one.name, one.value]),
+        );
+        await virsh(
+            "metadata",
+            `--domain=${domain.uuid}`,
+            `--uri=${METADATA}`,
+            "--key=vscaf",
+            `--set=${partitionElement(others, minimum, maximum)}`,
+            which,
+        );
+    };
+    if (next) await write("--config", "--inactive"); // first: a transient domain refuses it, and nothing is changed
+    await write("--live");
 }

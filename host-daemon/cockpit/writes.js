@@ -72,11 +72,13 @@ export function policyOptions(text) {
     return options;
 }
 
-/* The element for a domain's metadata. `others`: attributes that stay. Error if the bounds are not 1 <= min <= max. */
+const MOST_CPUS = 65535; // as for the daemon
+
+/* The element for a domain's metadata. `others`: attributes that stay. Error if not 1 <= min <= max <= MOST_CPUS. */
 export function partitionElement(others, minimum, maximum) {
     const [min, max] = [minimum, maximum].map(text => (/^\d{1,5}$/.test(text) ? Number(text) : NaN));
-    if (!(min >= 1 && max >= min))
-        throw new Error("Write whole numbers: the minimum at least 1, the maximum at least the minimum.");
+    if (!(min >= 1 && max >= min && max <= MOST_CPUS))
+        throw new Error(`Write whole numbers: the minimum at least 1, the maximum at least the minimum and at most ${MOST_CPUS}.`);
     const escape = text => text.replace(/[&<>"']/g, letter => `&#${letter.codePointAt(0)};`);
     const attributes = Object.entries({...others, min: `${min}`, max: `${max}`});
     return `<partition ${attributes.map(([key, value]) => `${key}="${escape(value)}"`).join(" ")}/>`;

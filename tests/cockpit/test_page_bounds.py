@@ -76,6 +76,10 @@ async def set_bounds(directory: Path) -> None:
         connection = libvirt.open(site.uri)  # the driver's state lasts as long as somebody is connected
         domain = connection.lookupByName("test")
         domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, PARTITION, "vscaf", MARK)
+        later = PARTITION.replace("1.5", "2.5")
+        domain.setMetadata(
+            libvirt.VIR_DOMAIN_METADATA_ELEMENT, later, "vscaf", MARK, libvirt.VIR_DOMAIN_AFFECT_CONFIG
+        )
         daemon = DaemonProcess(site, "0", {})
         daemon.start()
         try:
@@ -97,8 +101,9 @@ async def set_bounds(directory: Path) -> None:
                 assert await tab.value("document.querySelectorAll('#dialog-fields input')[1].value") == "1"
             rules = daemon.domain("test")["rules"]
             assert (rules["minimum"], rules["maximum"], rules["weight"]) == (1, 1, 1.5)
-            for which in (libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG):
-                assert 'max="1"' in domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, MARK, which)
+            for which, weight in ((libvirt.VIR_DOMAIN_AFFECT_LIVE, 1.5), (libvirt.VIR_DOMAIN_AFFECT_CONFIG, 2.5)):
+                text = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, MARK, which)
+                assert 'max="1"' in text and f'weight="{weight}"' in text
         finally:
             assert daemon.stop() == 0, daemon.log.read_text()
             connection.close()

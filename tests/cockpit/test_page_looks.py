@@ -52,9 +52,10 @@ async def pictures(directory: Path, told: Recorded) -> dict[str, bytes]:
                     # No part of the page is wider than the window: nobody has to scroll sideways.
                     await tab.until("document.documentElement.scrollWidth <= window.innerWidth")
                     await tab.until(f"{DARK} === {str(theme == 'dark').lower()}")
-                    # The frame of the selected domain's pCPUs is as dark as their letters, on light colours.
+                    # The frame of the selected domain's pCPUs is around them and as clear as the page's text.
                     style = "getComputedStyle(document.querySelector('#map .cell.selected'))"
-                    assert await tab.value(f"{style}.outlineColor === {style}.color")
+                    text = "getComputedStyle(document.body).color"
+                    assert await tab.value(f"{style}.outlineColor === {text} && {style}.outlineOffset === '0px'")
                     taken[f"{size}-{theme}"] = await tab.screenshot()
             # The shell's choice counts more than the browser's, and at once.
             for theme in ("light", "dark"):

@@ -219,7 +219,7 @@ def test_policy_options_are_an_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("minimum", "maximum"), [("0", "4"), ("3", "2"), ("", "2"), ("1", ""), ("1.5", "2"), ("-1", "2")]
+    ("minimum", "maximum"), [("0", "4"), ("3", "2"), ("", "2"), ("1", ""), ("1.5", "2"), ("-1", "2"), ("1", "65536")]
 )
 def test_bounds_must_be_whole_and_rising(tmp_path: Path, minimum: str, maximum: str) -> None:
     caught = "(() => { try { return m.partitionElement({}, low, high); } catch (error) { return error.message; } })()"
