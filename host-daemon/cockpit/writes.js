@@ -78,7 +78,9 @@ const MOST_CPUS = 65535; // as for the daemon
 export function partitionElement(others, minimum, maximum) {
     const [min, max] = [minimum, maximum].map(text => (/^\d{1,5}$/.test(text) ? Number(text) : NaN));
     if (!(min >= 1 && max >= min && max <= MOST_CPUS))
-        throw new Error(`Write whole numbers: the minimum at least 1, the maximum at least the minimum and at most ${MOST_CPUS}.`);
+        throw new Error(
+            `Write whole numbers: the minimum at least 1, the maximum at least the minimum and at most ${MOST_CPUS}.`,
+        );
     const escape = text => text.replace(/[&<>"']/g, letter => `&#${letter.codePointAt(0)};`);
     const attributes = Object.entries({...others, min: `${min}`, max: `${max}`});
     return `<partition ${attributes.map(([key, value]) => `${key}="${escape(value)}"`).join(" ")}/>`;

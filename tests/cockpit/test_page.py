@@ -307,17 +307,22 @@ async def answering(path: Path, body: bytes | None, asked: list[bytes]) -> async
     return await asyncio.start_unix_server(answer, path)
 
 
+async def recovers(shown: Seen, other: asyncio.Server) -> None:
+    """Ends a stand-in for the daemon. Then a daemon answers, and the page shows no problem any more."""
+    other.close()
+    shown.path.unlink(missing_ok=True)
+    server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
+    await server.start()
+    await shown.page.until("document.querySelector('#problems').innerText === ''")
+
+
 def test_if_an_answer_is_cut_off_the_page_says_so_and_asks_again(tmp_path: Path) -> None:
     async def work(shown: Seen) -> None:
         await shown.until_cell("web", 1, "resting")
         await shown.server.stop()
         broken = await answering(shown.path, b"{", [])
         await shown.page.until_text("was cut off", "#problems")
-        broken.close()
-        shown.path.unlink(missing_ok=True)
-        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
-        await server.start()
-        await shown.page.until("document.querySelector('#problems').innerText === ''")
+        await recovers(shown, broken)
 
     with_page(tmp_path, work, "web")
 
@@ -332,11 +337,7 @@ def test_if_the_daemon_never_answers_the_page_says_so_and_asks_again(tmp_path: P
         await shown.page.until_text("has not answered for 5 s", "#problems")
         await shown.page.until_text("All values are old", "#problems")
         await soon(lambda: sum(b"/v1/status" in one for one in asked) > 1)
-        silent.close()
-        shown.path.unlink(missing_ok=True)
-        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), EventLog())
-        await server.start()
-        await shown.page.until("document.querySelector('#problems').innerText === ''")
+        await recovers(shown, silent)
 
     with_page(tmp_path, work, "web")
 

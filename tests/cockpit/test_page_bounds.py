@@ -77,9 +77,7 @@ async def set_bounds(directory: Path) -> None:
         domain = connection.lookupByName("test")
         domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, PARTITION, "vscaf", MARK)
         later = PARTITION.replace("1.5", "2.5")
-        domain.setMetadata(
-            libvirt.VIR_DOMAIN_METADATA_ELEMENT, later, "vscaf", MARK, libvirt.VIR_DOMAIN_AFFECT_CONFIG
-        )
+        domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, later, "vscaf", MARK, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
         daemon = DaemonProcess(site, "0", {})
         daemon.start()
         try:

@@ -41,15 +41,19 @@ class Design:
     """What a command of `vscaf bench` measures.
 
     groups: of all workloads by name, those that compute together; raises UsageError. arrangements: by default; `static`
-    only if each program can have a CPU.
-    every_split: `static` is measured with all splits of the CPUs, not with equal shares alone. starts_s: each program
-    is executed once, and they start at these times, in order; None: they run again and again.
+    only if each program can have a CPU. every_split: `static` is measured with all splits of the CPUs, not with equal
+    shares alone. starts_s: each program is executed once, and they start at these times, in order; None: they run again
+    and again.
     """
 
     groups: Callable[[Mapping[str, Workload]], Sequence[tuple[str, ...]]]
     arrangements: tuple[str, ...]
     every_split: bool = False
     starts_s: tuple[float, ...] | None = None
+
+    def default_arrangements(self, members: int, cpus: int) -> tuple[str, ...]:
+        """The arrangements for so many programs at once, on so many CPUs."""
+        return tuple(name for name in self.arrangements if name != "static" or members <= cpus)
 
 
 def run(design: Design, sources: Sources, options: RunOptions) -> int:
@@ -86,9 +90,7 @@ def measure(
         "build": build_identity(options.image, no_vm=options.place.no_vm),
         "workloads": {name: one.fingerprint() for name, one in sorted(every.items())},
     }
-    arrangements = options.arrangements or tuple(
-        name for name in design.arrangements if name != "static" or count <= chosen.cpus
-    )
+    arrangements = options.arrangements or design.default_arrangements(count, chosen.cpus)
     if count > chosen.cpus and "static" in arrangements:
         raise UsageError(
             f"static: {count} programs cannot have a CPU each of {chosen.cpus}: leave it out of --arrangements"

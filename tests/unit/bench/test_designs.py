@@ -44,7 +44,10 @@ def test_two_sizes_may_be_the_same_tree(monkeypatch):
 
 def test_barriers_run_in_one_guest_then_in_two():
     loop = workloads("barrier.S")
-    assert barriers("barrier.S", 3, no_vm=False).groups(loop) == [("barrier.S",) * count for count in (1, 2, 3)]
+    design = barriers("barrier.S", 3, no_vm=False)
+    assert design.groups(loop) == [("barrier.S",) * count for count in (1, 2, 3)]
+    assert "static" in design.default_arrangements(2, 2) and "static" in design.default_arrangements(3, 3)
+    assert "static" not in design.default_arrangements(3, 2)
 
 
 def test_a_chosen_group_has_the_size_of_the_command():

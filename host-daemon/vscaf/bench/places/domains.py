@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,7 +99,8 @@ class DomainsPlace:
                     # An agent without a host puts CPUs online that were put offline by hand.
                     guest.use_agent(one.online == len(one.pins))
                     apply(guest, one)
-                with steal_governor_on(self._guests) if arrangement == STEAL_GOVERNOR else nullcontext():
+                governed = [guest for guest, one in zip(self._guests, wanted, strict=True) if one.steal_governor]
+                with steal_governor_on(governed):
                     yield WithoutDaemon()
             finally:
                 self.neutral()

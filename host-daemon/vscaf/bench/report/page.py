@@ -184,9 +184,11 @@ def _pictures(pictures: Sequence[Drawn] | None) -> str:
 def _machine(context: ReportContext, samples: Sequence[Sample]) -> str:
     times = sorted(sample.at for sample in samples)
     entries: dict[str, object] = {
-        "CPU": f"{context.machine.get('cpu')}, {context.machine.get('cpus')} CPUs; the host has "
-        f"{context.machine.get('cores')} cores, {context.machine.get('numa_nodes')} NUMA nodes, "
-        f"{context.machine.get('memory_gib')} GiB" + (", and is a guest" if context.machine.get("is_a_guest") else ""),
+        "CPU": f"{context.machine.get('cpu')}, {context.machine.get('cpus')} CPUs",
+        "Cores": context.machine.get("cores", "unknown"),
+        "NUMA nodes": context.machine.get("numa_nodes", "unknown"),
+        "Memory in GiB": context.machine.get("memory_gib", "unknown"),
+        "Is itself a guest": "yes" if context.machine.get("is_a_guest") else "no, or unknown",
         "Programs ran in": context.place,
         "System": f"{context.machine.get('system')}, Linux {context.machine.get('kernel')}, "
         f"clock source {context.machine.get('clocksource')}",
