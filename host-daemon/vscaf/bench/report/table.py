@@ -106,7 +106,12 @@ def rows(figures: Figures, baselines: Sequence[str]) -> list[list[Cell]]:
 
 
 def _cell(figure: Figure, mark: str = "") -> Cell:
-    return Cell(f"{figure.value:.2f}", f"{figure.low:.2f} to {figure.high:.2f}", mark)
+    return Cell(f"{figure.value:.2f}", _interval(figure, 2), mark)
+
+
+def _interval(figure: Figure, digits: int) -> str:
+    """The 95% interval. One round has none."""
+    return "" if figure.low == figure.high else f"{figure.low:.{digits}f} to {figure.high:.{digits}f}"
 
 
 def _ratio(ratio: Figure | None) -> Cell:
@@ -170,7 +175,7 @@ def barrier_rows(figures: Sequence[BarrierFigures]) -> list[list[Cell]]:
             Cell(str(one.guests)),
             Cell(one.arrangement),
             Cell(str(one.threads or "all CPUs")),
-            Cell(f"{one.ns.value:.0f}", f"{one.ns.low:.0f} to {one.ns.high:.0f}"),
+            Cell(f"{one.ns.value:.0f}", _interval(one.ns, 0)),
             Cell(str(one.ns.n)),
         ]
         for one in figures
