@@ -86,22 +86,30 @@ export const get = path => request("try", {method: "GET", path});
 /* Only with administrative access. */
 export const post = (path, body) => request("require", {method: "POST", path, body: JSON.stringify(body)});
 
-/* Calls `onEvents` with new events, those first that the daemon still knows. It connects again without end. */
-export function followEvents(onEvents) {
+/* Calls `onEvents` with new events, those first that the daemon still knows. It connects again without end. Calls
+ * `onProblem` with why there are none, and with null when there are again. */
+export function followEvents(onEvents, onProblem) {
     const seen = new Set();
+    let newest = 0; // number of an event
+    const isNew = event => {
+        const key = `${event.number} ${event.time} ${event.kind}`;
+        if (seen.has(key)) return false;
+        seen.add(key);
+        if (seen.size > 2 * REMEMBERED) seen.delete(seen.values().next().value);
+        return true;
+    };
+    // All are asked for each time. That some are no longer kept is news only if the page has not had them.
+    const isNews = event => {
+        const news = event.kind === "lost" ? newest > 0 && event.number > newest : isNew(event);
+        if (news || event.kind !== "lost") newest = event.number;
+        return news;
+    };
     const connect = () => {
-        const decoder = new TextDecoder();
+        const decoder = new TextDecoder(); // of bytes, because a chunk may end within a letter
         let text = "";
-        let first = true;
-        // All are asked for each time. Those that are no longer kept are always missing, which is no news.
-        const isShown = event => {
-            const missing = first && event.kind === "lost";
-            first = false;
-            return !missing && isNew(event);
-        };
-        // Bytes, because a chunk may end within a letter.
         http("try", {binary: true})
             .get("/v1/events", {since: 0, follow: 1})
+            .response(status => status === 200 && onProblem(null))
             .stream(chunk => {
                 text += decoder.decode(chunk, {stream: true});
                 const lines = text.split("\n");
@@ -110,17 +118,11 @@ export function followEvents(onEvents) {
                     lines
                         .filter(Boolean)
                         .map(line => JSON.parse(line))
-                        .filter(isShown),
+                        .filter(isNews),
                 );
             })
+            .then(null, (error, refusal) => onProblem(failure(error, refusal).message))
             .always(() => window.setTimeout(connect, RECONNECT_MS));
-    };
-    const isNew = event => {
-        const key = `${event.number} ${event.time} ${event.kind}`;
-        if (seen.has(key)) return false;
-        seen.add(key);
-        if (seen.size > 2 * REMEMBERED) seen.delete(seen.values().next().value);
-        return true;
     };
     connect();
 }

@@ -239,9 +239,9 @@ export function rows(status, host, {column = "domain", descending = null, words 
 }
 
 const INTERVAL_MS = 1000,
-    INTERVAL_PER_DOMAIN_MS = 4;
+    INTERVAL_PER_DOMAIN_MS = 5;
 
-/* How long to wait before the daemon is asked again. An answer costs the browser up to 0.2 ms a domain, so this bounds
+/* How long to wait before the daemon is asked again. An answer costs the browser up to 0.25 ms a domain, so this bounds
  * its CPU time to 5% of a core, about. */
 export function interval_ms(status) {
     return Math.max(INTERVAL_MS, INTERVAL_PER_DOMAIN_MS * (status?.domains?.length ?? 0));
@@ -342,40 +342,58 @@ function pcpusFrom(event) {
     }
 }
 
+/* What is known of each domain's pCPUs, from rising times on (`since_ms`). `cpus` null: unknown. */
+function changesOf(status, events) {
+    const changes = new Map(),
+        unknown = since_ms => ({since_ms, cpus: null});
+    const forgotten = events.length > 0 && events[0].number > 1;
+    let gap_ms = forgotten ? -Infinity : null, // since when events may be missing; null: none is
+        known_ms = forgotten ? null : -Infinity, // since when none is missing; null: since the next event
+        before_ms = -Infinity; // the time of the event before
+    for (const event of events) {
+        if (event.kind === "lost") {
+            gap_ms ??= before_ms;
+            known_ms = null;
+            for (const one of changes.values()) one.push(unknown(before_ms));
+            continue;
+        }
+        before_ms = Date.parse(event.time);
+        if (known_ms === null) {
+            known_ms = before_ms;
+            for (const one of changes.values()) one.push(unknown(known_ms));
+        }
+        const cpus = event.domain === null || event.domain === undefined ? undefined : pcpusFrom(event);
+        if (cpus === undefined) continue;
+        if (!changes.has(event.domain)) changes.set(event.domain, gap_ms === null ? [] : [unknown(gap_ms)]);
+        changes.get(event.domain).push({since_ms: before_ms, cpus});
+    }
+    // What a domain has now it has since its last event, or since no event is missing.
+    for (const {name, partition} of status.domains.filter(one => one.partition)) {
+        const last = changes.get(name)?.at(-1);
+        if (!last)
+            changes.set(name, [
+                ...(gap_ms === null ? [] : [unknown(gap_ms)]),
+                {since_ms: known_ms ?? Infinity, cpus: parseCpuList(partition)},
+            ]);
+        else if (known_ms !== null) last.cpus ??= parseCpuList(partition);
+    }
+    return changes;
+}
+
 /* A lane for each domain that had pCPUs between `begin_ms` and `end_ms`, with segments of constant allocation. `known`
- * false: before the first event of the domain that is still kept, or after one whose list was cut. `from`, `to`: 0 to 1
- * of the lane. */
+ * false: while events about the domain may be missing, or after one whose list was cut. `from`, `to`: 0 to 1 of the
+ * lane. */
 export function timeline(status, events, begin_ms, end_ms) {
     const at = time_ms => Math.max(0, Math.min(1, (time_ms - begin_ms) / (end_ms - begin_ms)));
     const letters = marks(status.domains),
-        lanes = new Map(),
         most = parseCpuList(status.pool).length;
-    const forgotten = events.length > 0 && events[0].number > 1;
-    for (const event of events) {
-        const cpus = event.domain === null || event.domain === undefined ? undefined : pcpusFrom(event);
-        if (cpus === undefined) continue;
-        const lane = lanes.get(event.domain) ?? [];
-        lanes.set(event.domain, lane);
-        if (!lane.length && forgotten) lane.push({since_ms: -Infinity, cpus: null});
-        lane.push({since_ms: Date.parse(event.time), cpus});
-    }
-    // A domain without an event has what it has since the first event at least.
-    const known_ms = forgotten ? Date.parse(events[0].time) : -Infinity;
-    for (const domain of status.domains.filter(one => one.partition)) {
-        const last = lanes.get(domain.name)?.at(-1);
-        if (last) last.cpus ??= parseCpuList(domain.partition);
-        else
-            lanes.set(domain.name, [
-                ...(forgotten ? [{since_ms: -Infinity, cpus: null}] : []),
-                {since_ms: known_ms, cpus: parseCpuList(domain.partition)},
-            ]);
-    }
     const shown = [];
-    for (const [name, changes] of [...lanes].sort(([a], [b]) => compare(a, b))) {
+    for (const [name, changes] of [...changesOf(status, events)].sort(([a], [b]) => compare(a, b))) {
         const segments = changes
-            .map((one, index) => ({
+            .filter((one, index) => one.cpus !== null || changes[index - 1]?.cpus !== null)
+            .map((one, index, kept) => ({
                 from: at(one.since_ms),
-                to: at(changes[index + 1]?.since_ms ?? end_ms),
+                to: at(kept[index + 1]?.since_ms ?? end_ms),
                 known: one.cpus !== null,
                 count: one.cpus?.length ?? 0,
                 cpus: formatCpuList(one.cpus ?? []),

@@ -218,9 +218,14 @@ watchAdministrativeAccess(allowed => {
     page.administrator = allowed;
     show();
 });
-followEvents(events => {
-    page.events = [...page.events, ...events].slice(-EVENTS_KEPT); // shown with the next answer
-    if (events.some(one => one.kind === "pool")) readHost();
-});
+followEvents(
+    events => {
+        page.events = [...page.events, ...events].slice(-EVENTS_KEPT); // shown with the next answer
+        if (events.some(one => one.kind === "pool")) readHost();
+    },
+    problem => {
+        $("events-problem").textContent = problem ? printable(`No new events. ${problem}`) : "";
+    },
+);
 readHost();
 refreshForever();

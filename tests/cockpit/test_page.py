@@ -381,6 +381,29 @@ def test_events_from_before_the_page_are_not_called_lost(tmp_path: Path) -> None
     with_page(tmp_path, work, "web")
 
 
+def test_events_that_the_page_has_missed_are_called_lost(tmp_path: Path) -> None:
+    async def serve(shown: Seen, events: EventLog) -> None:
+        server = shown.server = ControlServer(shown.path, Operations(shown.world.daemon), events)
+        await server.start()
+
+    async def work(shown: Seen) -> None:
+        tab, events = shown.page, EventLog(capacity=2)
+        await shown.until_cell("web", 1, "resting")
+        await shown.server.stop()
+        await tab.until_text("No new events. The vscaf daemon does not run", "#events-problem")
+        events.record("started", None, why="the first")
+        await serve(shown, events)
+        await tab.until_text("the first", "#events")
+        await tab.until("document.querySelector('#events-problem').innerText === ''")
+        await shown.server.stop()
+        for why in ("the second", "the third", "the fourth"):
+            events.record("started", None, why=why)
+        await serve(shown, events)
+        await tab.until_text("2 events from number 1 on are no longer kept", "#events")
+
+    with_page(tmp_path, work, "web")
+
+
 def with_tab(work: Callable[[Page], Awaitable[None]]) -> None:
     """As with_page, for an empty page."""
 
