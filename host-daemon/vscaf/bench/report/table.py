@@ -110,7 +110,7 @@ def _cell(figure: Figure, mark: str = "") -> Cell:
 
 
 def _interval(figure: Figure, digits: int) -> str:
-    """The 95% interval. One round has none."""
+    """The 95% interval; nothing if all rounds agree, as one round does."""
     return "" if figure.low == figure.high else f"{figure.low:.{digits}f} to {figure.high:.{digits}f}"
 
 
