@@ -8,7 +8,9 @@ from pathlib import Path
 
 # Caches that dpkg's triggers write, in another order each time.
 CACHES = ("ld.so.cache", "*.pyc", "mailcap")
-NO_CACHES = " ".join(f"! -name '{name}'" for name in CACHES)
+# What users and groups were before their last change: packages add some, and remove them.
+COPIES = ("passwd-", "shadow-", "group-", "gshadow-")
+NO_CACHES = " ".join(f"! -name '{name}'" for name in CACHES + COPIES)
 # Each thing is a line: packages, those that were asked for, files with their kinds and the ends of
 # links, and contents as checksums. Deeper in /var/lib, dpkg and apt write what they want.
 SCRIPT = f"""
