@@ -238,15 +238,21 @@ def check_plotted(plotted: Mapping[str, Any], events: list[dict[str, Any]]) -> N
     """The plot has the events' allocations, at their times, and the use of the pCPUs that were allotted."""
     assert plotted["not_known"] == []
     changes = list(itertools.dropwhile(lambda one: one["pcpus"] == "", plotted["allotted"]))  # both rest at first
-    known = events[: len(changes)]
-    assert [(one["domain"], one["pcpus"]) for one in changes] == [
-        (one["domain"], "" if one["to"] == "rest" else one["to"]) for one in known
-    ]
+    known = run_of(events, [(one["domain"], one["pcpus"]) for one in changes])
     times = [datetime.fromisoformat(one["time"]).timestamp() for one in known]
     for change, time_s in zip(changes, times, strict=True):
         assert change["at_s"] - changes[0]["at_s"] == pytest.approx(time_s - times[0], abs=0.003)
     for name in {one["domain"] for one in known}:
         assert any(sum(by_domain.get(name, [])) > 0 for by_domain in plotted["used"].values())
+
+
+def run_of(events: list[dict[str, Any]], changes: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The events that follow each other and say the same as *changes*. On a busy machine there may be some before, of a
+    guest that has just booted."""
+    told = [(one["domain"], "" if one["to"] == "rest" else one["to"]) for one in events]
+    starts = [start for start in range(len(told)) if told[start : start + len(changes)] == changes]
+    assert len(starts) == 1, (changes, told)
+    return events[starts[0] :][: len(changes)]
 
 
 def allotted(plotted: Mapping[str, Any]) -> Bars:
