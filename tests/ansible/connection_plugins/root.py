@@ -37,4 +37,5 @@ class Connection(Local):
         super().put_file(in_path, self.get_option("directory") + out_path)
 
     def fetch_file(self, in_path, out_path):
-        super().fetch_file(self.get_option("directory") + in_path, out_path)
+        # Both copy, but fetch_file of "local" calls put_file of this class.
+        super().put_file(self.get_option("directory") + in_path, out_path)
