@@ -200,7 +200,7 @@ def check_explained(daemon: DaemonProcess, name: str, partition: str, other: str
         answer = next((one for one in found if one["question"] == f"without demand of {other}"), {})
         return bool(answer) and (answer["cpus"], answer["others"]) == (2, {other: [1, 0]})
 
-    until(answered, lambda: answer)
+    until(answered, lambda: answer, HANGS_S / 2)
 
 
 def check_replay(daemon: DaemonProcess, names: list[str], files: list[Path], events: list[dict[str, Any]]) -> None:
