@@ -15,12 +15,14 @@ from bench_places import plain_place
 from click.testing import CliRunner
 from made_samples import CONTEXT, alone, run
 from rich.console import Console
-from vscaf.bench.figures import Figures, figures
+from vscaf.bench.figures import ArrangementFigures, Figures, GroupFigures, figures
+from vscaf.bench.intervals import figure
 from vscaf.bench.machine import ABSENT, first_line, machine, versions
 from vscaf.bench.places.place import BASELINES
 from vscaf.bench.report.context import ReportContext, baseline_commands, load_context, save_context
 from vscaf.bench.report.files import Results, inline_svg, print_report, write_report
 from vscaf.bench.report.recommendation import recommend
+from vscaf.bench.report.table import rows
 from vscaf.bench.samples import Sample, SampleFile
 from vscaf.cli.main import main
 
@@ -156,7 +158,7 @@ def test_every_pair_and_arrangement_has_its_row(page: Page) -> None:
         "1.00|0.90 to 1.10",
         "1.00|0.90 to 1.10",
         "2.00|1.80 to 2.20",
-        "4.00 win",
+        "4.00 win|4.00 to 4.00",
         "1.00 even|0.90 to 1.10",
         "3",
         "successful",
@@ -169,7 +171,7 @@ def test_wrong_results_and_disturbed_runs_are_marked_and_not_compared(page: Page
     rows = {(row[0], row[1]): row for row in page.tables["together"]}
     assert rows["cg.W+cg.W", "max-speedup"][8].strip() == "FAILED"
     static = rows["lu.W+lu.W", "static 1+1"]
-    assert static[4] == "2.00 disturbed" and static[5:7] == ["", ""] and static[9] == "3"
+    assert static[4] == "2.00 disturbed|2.00 to 2.00" and static[5:7] == ["", ""] and static[9] == "3"
     assert rows["lu.W+lu.W", "max-speedup"][6] == ""
 
 
@@ -181,7 +183,7 @@ def test_the_table_of_all_pairs_together(page: Page) -> None:
         ["unmanaged", "max-speedup", "3"],
         ["static", "max-speedup", "2"],
     ]
-    assert table[2][3:] == ["4.00", "3 (100%), 4.00", "0 (0%)", "0 (0%)"]
+    assert table[2][3:] == ["4.00|4.00 to 4.00", "3 (100%), 4.00", "0 (0%)", "0 (0%)"]
 
 
 def test_three_programs_are_called_a_group(tmp_path: Path) -> None:
@@ -213,8 +215,8 @@ def test_long_names_of_programs_leave_room_for_the_figures(tmp_path: Path) -> No
 def test_the_programs_alone(page: Page) -> None:
     table = page.tables["alone"]
     assert table[1:] == [
-        ["cg.W", "1.00", "1.50", "successful", ""],
-        ["lu.W", "0.50", "1.75", "successful", ""],
+        ["cg.W", "1.00|1.00 to 1.00", "1.50|1.50 to 1.50", "successful", ""],
+        ["lu.W", "0.50|0.50 to 0.50", "1.75|1.75 to 1.75", "successful", ""],
     ]
 
 
@@ -458,3 +460,10 @@ def test_the_machine_has_what_figures_depend_on() -> None:
     assert set(versions()) == {"vscaf", "python", "libvirt", "QEMU"}
     assert first_line(["sh", "-c", "echo; echo one; echo two"]) == "one"
     assert first_line(["true"]) == ABSENT and first_line(["/no/such/command"]) == ABSENT
+
+
+def test_a_figure_of_one_round_has_no_interval() -> None:
+    two, one = figure([1.0, 1.0]), figure([1.0])
+    measured = ArrangementFigures("unmanaged", (), (two, one), one, {}, True, 0, False)
+    (row,) = rows(Figures((), (GroupFigures(("a", "b"), (measured,)),), ()), [])
+    assert [cell.interval for cell in row[2:5]] == ["1.00 to 1.00", "", ""]

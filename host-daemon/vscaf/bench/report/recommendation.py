@@ -129,8 +129,6 @@ def _unverified(figures: Figures, arrangement: str) -> list[Group]:
 
 
 def _interval(figure: Figure) -> str:
-    if figure.low == figure.high:
-        return f"{figure.value:.2f} (one round, so no interval)"
     return f"{figure.value:.2f} (95% interval {figure.low:.2f} to {figure.high:.2f})"
 
 

@@ -110,8 +110,8 @@ def _cell(figure: Figure, mark: str = "") -> Cell:
 
 
 def _interval(figure: Figure, digits: int) -> str:
-    """The 95% interval; nothing if all rounds agree, as one round does."""
-    return "" if figure.low == figure.high else f"{figure.low:.{digits}f} to {figure.high:.{digits}f}"
+    """The 95% interval. One round has none."""
+    return "" if figure.n == 1 else f"{figure.low:.{digits}f} to {figure.high:.{digits}f}"
 
 
 def _ratio(ratio: Figure | None) -> Cell:
@@ -133,7 +133,8 @@ def summary_rows(comparisons: Sequence[Comparison]) -> list[list[Cell]]:
             Cell(one.baseline),
             Cell(one.arrangement),
             Cell(str(one.mean.n)),
-            _cell(one.mean),
+            # Its n counts groups, not rounds.
+            Cell(f"{one.mean.value:.2f}", f"{one.mean.low:.2f} to {one.mean.high:.2f}"),
             _share(one.wins, one.win_mean, one.mean.n),
             _share(one.even, one.even_mean, one.mean.n),
             _share(one.losses, one.loss_mean, one.mean.n),
