@@ -21,24 +21,21 @@ pytestmark = [pytest.mark.guest, pytest.mark.long]
 
 DIRECTORY = "/usr/local/libexec/vscaf/npb"
 REPEATS = (2, 20, 200, 2000)  # more, until a program runs long enough to see its team change
-
-
 CLANG = REPOSITORY / "build" / "clang" / "images" / "npb"
-NAMES = {f"{name}.S" for name in ("bt", "cg", "ep", "ft", "is", "lu", "lu-hp", "mg", "sp")} | {
-    f"{name}.S" for name in ("uts-geometric", "uts-binomial", "barrier")
-}
+NPB = {"bt.S", "cg.S", "ep.S", "ft.S", "is.S", "lu.S", "lu-hp.S", "mg.S", "sp.S"}
+NAMES = NPB | {"uts-geometric.S", "uts-binomial.S", "barrier.S"}
 
 
 @dataclass(frozen=True)
 class Built:
-    """A guest, and the workloads that one compiler has built there."""
+    """A guest, and the workloads there that one compiler has built."""
 
     guest: Guest
     directory: str
     names: list[str]
 
     def environment(self, **more: str) -> str:
-        """Shell text that sets it."""
+        """The shell command that sets variables for a workload."""
         settings = {"OMP_WAIT_POLICY": "passive", "LD_LIBRARY_PATH": f"{self.directory}/lib", **more}
         return "export " + " ".join(f"{name}={value}" for name, value in settings.items())
 
