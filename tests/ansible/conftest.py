@@ -104,6 +104,7 @@ def play(collections: Path, tmp_path: Path) -> Callable[..., Played]:
             "ANSIBLE_CONNECTION_PLUGINS": str(Path(__file__).parent / "connection_plugins"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_PIPELINING": "1",
+            "ANSIBLE_TIMEOUT": f"{TIMEOUT_S:.0f}",  # also for sudo's answer in a guest that is short of CPUs
             "ANSIBLE_LOCALHOST_WARNING": "0",
             "ANSIBLE_RETRY_FILES_ENABLED": "0",
             "PATH": f"{BIN}:{os.environ['PATH']}",
