@@ -107,10 +107,12 @@ class GuestWithProgram:
         """Starts the runs. They go on if the connection to the guest is lost."""
         if self.program is None:
             return
-        loop = f"while [ ! -e {RUNS}/enough ]; do vscaf-run {self.program} || break; done > {RUNS}/output 2>&1"
+        # At least one run, also if the test ends at once. A failed run ends the loop.
+        loop = f"while vscaf-run {self.program} && [ ! -e {RUNS}/enough ]; do :; done > {RUNS}/output 2>&1"
         # A command whose answer is late may have been carried out, so only the first one that makes the directory runs
-        # programs. After a boot there is none.
-        command = f"setsid sh -c 'mkdir {RUNS} || exit; {loop}; touch {RUNS}/over' > /dev/null 2>&1 &"
+        # programs. After a boot there is none. finish() needs the directory, so a start has succeeded when it is there.
+        loop = f"mkdir {RUNS} || exit; {loop}; touch {RUNS}/over"
+        command = f"setsid sh -c '{loop}' > /dev/null 2>&1 & [ -e {RUNS} ]"
         retry_until(f"programs in {self.guest.name}", lambda: self.guest.run(command, 10.0).status == 0)
         self.begin_window(WARM_UP_S)
 
