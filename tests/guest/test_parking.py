@@ -109,6 +109,19 @@ def test_nothing_runs_on_a_parked_cpu(guest: Guest, where: str) -> None:
         running.kill()
 
 
+@pytest.mark.parametrize("way", ["cpuset", "offline"])
+def test_vscaf_run_tells_parked_cpus_from_a_choice_of_cpus(guest: Guest, way: str) -> None:
+    def affinity(before: str = "") -> str:
+        # It warns that the shell is statically linked.
+        return guest.run(f"{before} vscaf-run sh -c 'echo ${{KMP_AFFINITY-none}}' 2> /dev/null").text.strip()
+
+    with agent(guest, f"--park {way}") as host:
+        for cpus in (4, 2, 4):
+            host.allocate(cpus, 4)
+            assert affinity() == "disabled"
+            assert affinity("taskset 1") == "none"
+
+
 def user_ticks(guest: Guest) -> list[int]:
     lines = [line.split() for line in guest.run("cat /proc/stat").text.splitlines()]
     return [int(fields[1]) + int(fields[2]) for fields in lines if fields[0].startswith("cpu") and fields[0] != "cpu"]

@@ -1,6 +1,7 @@
 /* vscaf-run: starts a program with the shim preloaded. */
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,6 +21,13 @@
  * most 20 for a runtime that is not alone. Its waiting threads yield, so a team that shares a CPU needs no smaller
  * value. */
 #define BLOCKTIME_MS "20"
+/* Unless it is told otherwise, libomp binds its threads to the CPUs that it may use when it starts. They would never use
+ * CPUs that come later. It also binds itself to one CPU after the other then, to learn their topology, and aborts the
+ * program if one has just gone. */
+#define AFFINITY "disabled"
+#define ONLINE_CPUS "/sys/devices/system/cpu/online"
+#define CGROUP "/sys/fs/cgroup"
+#define PARTITION CGROUP "/vscaf.parked" /* the agent's (guest-agent/src/cpus/parking.h) */
 
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
@@ -34,6 +42,8 @@ static const char usage[] =
     "                       it, else in the one that it was built for)\n"
     "  GOMP_SPINCOUNT       set to " SPINCOUNT " if neither it nor OMP_WAIT_POLICY is set\n"
     "  KMP_BLOCKTIME        set to " BLOCKTIME_MS " if neither it, OMP_WAIT_POLICY nor KMP_LIBRARY is set\n"
+    "  KMP_AFFINITY         set to " AFFINITY " if neither it, OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY nor\n"
+    "                       KMP_HW_SUBSET is set, and COMMAND may use all CPUs that are not parked\n"
     "  LD_PRELOAD           kept; the shim goes first\n"
     "\n"
     "The exit status is the command's; 125: vscaf-run failed, 126: the command cannot be executed, 127: not found.\n";
@@ -135,6 +145,57 @@ static bool preload(const char *library)
     return true;
 }
 
+/* Counts the CPUs of a list of the kernel ("0-3,8"). 0: it cannot be read. */
+static unsigned long count_cpus(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    unsigned long count = 0, first, last;
+    int next = ',';
+    while (next == ',' && fscanf(file, "%lu", &first) == 1) {
+        last = first;
+        next = fgetc(file);
+        if (next == '-' && fscanf(file, "%lu", &last) == 1)
+            next = fgetc(file);
+        count += last - first + 1;
+    }
+    fclose(file);
+    return count;
+}
+
+/* Whether nobody has chosen CPUs for this process (taskset, a container's cpuset). It then may use all that are online,
+ * or all that the agent has not parked. */
+static bool may_use_all_cpus(void)
+{
+    cpu_set_t allowed[8];
+    if (sched_getaffinity(0, sizeof allowed, allowed) != 0)
+        return false;
+    unsigned long count = (unsigned long)CPU_COUNT_S(sizeof allowed, allowed);
+    return count == count_cpus(ONLINE_CPUS)
+           || (access(PARTITION, F_OK) == 0 && count == count_cpus(CGROUP "/cpuset.cpus.effective"));
+}
+
+static bool user_binds_threads(void)
+{
+    static const char *const settings[] = {"KMP_AFFINITY", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY",
+                                           "KMP_HW_SUBSET"};
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        if (getenv(settings[i]))
+            return true;
+    return false;
+}
+
+/* Sets what the user has not. False: there is no memory for it. */
+static bool set_environment(void)
+{
+    if (!getenv("OMP_WAIT_POLICY")
+        && (setenv("GOMP_SPINCOUNT", SPINCOUNT, 0) != 0
+            || (!getenv("KMP_LIBRARY") && setenv("KMP_BLOCKTIME", BLOCKTIME_MS, 0) != 0)))
+        return false;
+    return user_binds_threads() || !may_use_all_cpus() || setenv("KMP_AFFINITY", AFFINITY, 0) == 0;
+}
+
 int main(int argc, char **argv)
 {
     char library[PATH_MAX];
@@ -163,9 +224,7 @@ int main(int argc, char **argv)
         print_error("warning: %s %s: its teams cannot be managed, so it runs as without vscaf", command, why);
     if (!preload(library))
         return EXIT_OWN_FAILURE;
-    if (!getenv("OMP_WAIT_POLICY")
-        && (setenv("GOMP_SPINCOUNT", SPINCOUNT, 0) != 0
-            || (!getenv("KMP_LIBRARY") && setenv("KMP_BLOCKTIME", BLOCKTIME_MS, 0) != 0))) {
+    if (!set_environment()) {
         print_error("no memory for the environment: free some");
         return EXIT_OWN_FAILURE;
     }

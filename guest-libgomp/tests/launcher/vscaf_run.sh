@@ -12,6 +12,7 @@ shared_runtime=${6:-}
 directory=$(mktemp -d /tmp/vscaf-run-test-XXXXXX)
 trap 'rm -rf "$directory"' EXIT
 unset LD_PRELOAD GOMP_SPINCOUNT KMP_BLOCKTIME KMP_LIBRARY OMP_WAIT_POLICY VSCAF_GOMP_LIBRARY
+unset GOMP_CPU_AFFINITY KMP_AFFINITY KMP_HW_SUBSET OMP_PLACES OMP_PROC_BIND
 
 fail() {
     echo "failed: $*" >&2
@@ -74,6 +75,24 @@ status 0 env KMP_BLOCKTIME=7 "$run" sh -c 'echo "$KMP_BLOCKTIME"'
 [ "$(cat "$directory/out")" = 7 ] || fail "the user's block time"
 status 0 env KMP_LIBRARY=turnaround "$run" sh -c 'echo "$GOMP_SPINCOUNT ${KMP_BLOCKTIME-none}"'
 [ "$(cat "$directory/out")" = "10000 none" ] || fail "the user's choice of waiting: $(cat "$directory/out")"
+# A process that may use all CPUs keeps libomp from binding threads, unless the user has chosen something.
+affinity() {
+    expected=$1
+    shift
+    status 0 env "$@" "$run" sh -c 'echo "${KMP_AFFINITY-none}"'
+    [ "$(cat "$directory/out")" = "$expected" ] || fail "KMP_AFFINITY, $*: $(cat "$directory/out")"
+}
+if [ "$(nproc)" = "$(getconf _NPROCESSORS_ONLN)" ]; then
+    affinity disabled A=
+    affinity compact KMP_AFFINITY=compact
+    affinity none OMP_PROC_BIND=true
+    affinity none OMP_PLACES=cores
+    affinity none GOMP_CPU_AFFINITY=0
+    affinity none KMP_HW_SUBSET=1c
+fi
+if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ]; then
+    affinity none taskset -c "$(taskset -cp $$ | sed 's/.*[: ]//; s/[-,].*//')"
+fi
 status 0 "$run" printf '%s|' 'a b' '' "c'd"
 [ "$(cat "$directory/out")" = "a b||c'd|" ] || fail "arguments as they are"
 
