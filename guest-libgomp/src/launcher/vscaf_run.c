@@ -21,9 +21,9 @@
  * most 20 for a runtime that is not alone. Its waiting threads yield, so a team that shares a CPU needs no smaller
  * value. */
 #define BLOCKTIME_MS "20"
-/* Unless it is told otherwise, libomp binds its threads to the CPUs that it may use when it starts. They would never use
- * CPUs that come later. It also binds itself to one CPU after the other then, to learn their topology, and aborts the
- * program if one has just gone. */
+/* Unless it is told otherwise, libomp binds its threads to the CPUs that it may use when it starts. From Linux 6.2 on,
+ * they would never use CPUs that come later. It also binds itself to one CPU after the other then, to learn their
+ * topology, and aborts the program if one has just gone. */
 #define AFFINITY "disabled"
 #define ONLINE_CPUS "/sys/devices/system/cpu/online"
 #define CGROUP "/sys/fs/cgroup"
