@@ -19,6 +19,7 @@ from typing import IO
 import libvirt
 from roots import MIRROR
 from vscaf.lab import PrivateLibvirt, accelerator
+from vscaf.lab.guest import emulated_arguments
 from vscaf.lab.polling import until
 
 PACKAGES = "systemd-sysv,udev,dbus,openssh-server,sudo,python3,python3-apt,ca-certificates,linux-image-cloud-amd64"
@@ -26,6 +27,8 @@ USER = "debian"  # as in Debian's cloud images
 SSH = 22
 DISK_BYTES = 3 << 30
 BOOT_HANG_S = 1200.0  # an emulated guest on a busy machine
+# systemd gives a device 90 s to appear, and a service 90 s to start, or does not go on.
+PATIENT = "systemd.default_device_timeout_sec=1200 systemd.default_timeout_start_sec=1200"
 FILES = {
     "etc/fstab": "/dev/vda / ext4 errors=remount-ro 0 1\n",
     "etc/hostname": "guest\n",
@@ -134,7 +137,7 @@ class DebianGuest:
         """The domain's definition: two vCPUs and no channel."""
         kvm = self.kind == "kvm"
         forwards = "".join(f",hostfwd=tcp:127.0.0.1:{here}-:{there}" for there, here in self.ports.items())
-        emulated = "" if kvm else " tsc=reliable no_timer_check"
+        emulated = "" if kvm else emulated_arguments()
         return f"""
 <domain type='{self.kind}' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
   <name>{self.name}</name>
@@ -144,7 +147,7 @@ class DebianGuest:
     <type arch='x86_64' machine='pc'>hvm</type>
     <kernel>{self.image / "vmlinuz"}</kernel>
     <initrd>{self.image / "initrd.img"}</initrd>
-    <cmdline>root=/dev/vda rw console=ttyS0 quiet{emulated}</cmdline>
+    <cmdline>root=/dev/vda rw console=ttyS0 quiet {PATIENT} {emulated}</cmdline>
   </os>
   <features><acpi/><apic/></features>
   <cpu mode='{"host-passthrough" if kvm else "maximum"}' check='none'/>
@@ -178,7 +181,12 @@ class DebianGuest:
 
     def wait(self) -> None:
         """Returns when it answers by SSH."""
-        until(lambda: self.ssh("true").returncode == 0, f"{self.name} answers by SSH", BOOT_HANG_S, poll_s=2)
+        console = self.lab.logs / f"{self.name}.console.log"
+
+        def what() -> str:
+            return f"{self.name} answers by SSH\n{console.read_text(encoding='utf-8', errors='replace')[-3000:]}"
+
+        until(lambda: self.ssh("true").returncode == 0, what, BOOT_HANG_S, poll_s=2)
 
     def __exit__(self, *_: object) -> None:
         domain = self.lab.connection.lookupByName(self.name)

@@ -101,7 +101,7 @@ class Guest:
     def xml(self) -> str:
         """The domain's definition."""
         kvm = self.domain_type == "kvm"
-        emulated = "" if kvm else _emulated_arguments()
+        emulated = "" if kvm else emulated_arguments()
         # The kernel prints its boot on the console, so that a guest that does not answer shows how far it came. /init
         # ends that: what the kernel prints later would take time from the guest's programs.
         arguments = f"console=ttyS0 loglevel=7 panic=-1 {emulated}{self.kernel_arguments}".strip()
@@ -342,7 +342,7 @@ class Guest:
         return best
 
 
-def _emulated_arguments() -> str:
+def emulated_arguments() -> str:
     """Kernel arguments without KVM.
 
     Clock: otherwise the kernel would not trust the TSC and would read a device, which takes 10 us and a global lock. It
