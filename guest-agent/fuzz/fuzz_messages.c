@@ -87,6 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_lines(agent);
     apply_event(agent, 2, 0);
     settle(agent);
+    /* A host that knows `sparse` gets a report that repeats the last one only a second after it. */
+    apply_event(agent, 1, 200);
     apply_event(agent, 2, 0);
     check_agent(agent);
     MUST(check_lines(agent) > 0);
