@@ -27,8 +27,8 @@ USER = "debian"  # as in Debian's cloud images
 SSH = 22
 DISK_BYTES = 3 << 30
 BOOT_HANG_S = 1200.0  # an emulated guest on a busy machine
-# systemd gives a device 90 s to appear, and a service 90 s to start, or does not go on.
-PATIENT = "systemd.default_device_timeout_sec=1200 systemd.default_timeout_start_sec=1200"
+# systemd's own limits for a device to appear and a service to start are 90 s.
+BOOT_LIMITS = "systemd.default_device_timeout_sec=1200 systemd.default_timeout_start_sec=1200"
 FILES = {
     "etc/fstab": "/dev/vda / ext4 errors=remount-ro 0 1\n",
     "etc/hostname": "guest\n",
@@ -147,7 +147,7 @@ class DebianGuest:
     <type arch='x86_64' machine='pc'>hvm</type>
     <kernel>{self.image / "vmlinuz"}</kernel>
     <initrd>{self.image / "initrd.img"}</initrd>
-    <cmdline>root=/dev/vda rw console=ttyS0 quiet {PATIENT} {emulated}</cmdline>
+    <cmdline>root=/dev/vda rw console=ttyS0 quiet {BOOT_LIMITS} {emulated}</cmdline>
   </os>
   <features><acpi/><apic/></features>
   <cpu mode='{"host-passthrough" if kvm else "maximum"}' check='none'/>
