@@ -77,10 +77,17 @@ DOMAIN_METHODS = {
 }
 
 
-def libvirt_error(code: int, message: str = "made up") -> libvirt.libvirtError:
-    """The error that libvirt raises with this code (libvirt.VIR_ERR_...)."""
+# The code of an error (libvirt.VIR_ERR_...), or its code and the part of libvirt that raises it (libvirt.VIR_FROM_...).
+Code = int | tuple[int, int]
+# libvirtd has ended, and the client notices only now.
+BROKEN_PIPE = (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC)
+
+
+def libvirt_error(code: Code, message: str = "made up") -> libvirt.libvirtError:
+    """The error that libvirt raises with this code."""
+    number, raised_by = code if isinstance(code, tuple) else (code, libvirt.VIR_FROM_TEST)
     error = libvirt.libvirtError(message)
-    error.err = (code, libvirt.VIR_FROM_TEST, message, 2, "", "", "", 0, 0)
+    error.err = (number, raised_by, message, 2, "", "", "", 0, 0)
     return error
 
 
@@ -122,7 +129,7 @@ class Fault:
     domain: str | None
     times: int | None
     skip: int
-    error: int | None
+    error: Code | None
     message: str
     hang: bool
     late_s: float
@@ -197,7 +204,7 @@ class Faults:
         *,
         times: int | None = 1,
         skip: int = 0,
-        error: int | None = None,
+        error: Code | None = None,
         message: str = "made up",
         hang: bool = False,
         late_s: float = 0.0,

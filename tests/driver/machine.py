@@ -23,7 +23,7 @@ from vscaf.lab.polling import HANG_S
 from vscaf.values import DomainKey
 from vscaf_policies.gang import gang
 
-from .faults import Fault, Faults
+from .faults import BROKEN_PIPE, Fault, Faults
 from .hosts import ONLINE
 from .node import write_node
 from .stand_ins import Agent, BusyHost
@@ -47,6 +47,7 @@ CODES = (
     libvirt.VIR_ERR_NO_DOMAIN,
     libvirt.VIR_ERR_RPC,
     libvirt.VIR_ERR_SYSTEM_ERROR,
+    BROKEN_PIPE,
     libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
 )
 

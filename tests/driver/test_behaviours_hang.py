@@ -11,6 +11,7 @@ from vscaf.hypervisor.libvirt import host as libvirt_host
 from vscaf.hypervisor.libvirt.calls import Call
 from vscaf.values import RunState
 
+from .faults import BROKEN_PIPE
 from .hosts import TIMEOUT_S, Rig, with_host
 
 TWO = {"a": (2, 2), "b": (2, 2)}
@@ -233,10 +234,16 @@ def test_a_failed_or_partial_listing_is_an_error_never_a_shorter_list(
     tmp_path: Path, loop_runner: asyncio.Runner
 ) -> None:
     async def work(rig: Rig) -> None:
-        for code in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR):
+        for code, kind in (
+            (libvirt.VIR_ERR_INTERNAL_ERROR, HypervisorError),
+            (libvirt.VIR_ERR_SYSTEM_ERROR, HypervisorError),
+            (libvirt.VIR_ERR_RPC, HypervisorUnreachable),
+            (BROKEN_PIPE, HypervisorUnreachable),
+        ):
             rig.faults.inject("getAllDomainStats", error=code)
-            with pytest.raises(HypervisorError):
+            with pytest.raises(HypervisorError) as failed:
                 await rig.host.observe()
+            assert type(failed.value) is kind
         rig.faults.inject("listDomainsID", error=libvirt.VIR_ERR_INTERNAL_ERROR)
         with pytest.raises(HypervisorError):
             await rig.host.observe()

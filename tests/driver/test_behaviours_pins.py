@@ -9,6 +9,7 @@ import libvirt
 import pytest
 from vscaf.errors import HypervisorError, HypervisorUnreachable, NotSupported
 
+from .faults import BROKEN_PIPE
 from .hosts import ONLINE, Rig, with_host
 
 TWO = {"a": (2, 4), "b": (2, 2)}
@@ -173,11 +174,12 @@ def test_one_vcpu_that_cannot_be_pinned_leaves_no_other_where_it_was(
         with pytest.raises(HypervisorError, match="No such process"):
             await rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({2})})
         assert (await rig.host.settings(a.key)).vcpu_pins == {0: EVERYWHERE, 1: frozenset({2})}
-        before = rig.faults.called["pinVcpu"]
-        rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_RPC)
-        with pytest.raises(HypervisorUnreachable):
-            await rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({0})})
-        assert rig.faults.called["pinVcpu"] == before + 1  # libvirt cannot be reached, so no further pin is tried
+        for code in (libvirt.VIR_ERR_RPC, BROKEN_PIPE):
+            before = rig.faults.called["pinVcpu"]
+            rig.faults.inject("pinVcpu", "a", error=code)
+            with pytest.raises(HypervisorUnreachable):
+                await rig.host.pin_vcpus(a.key, {0: frozenset({0}), 1: frozenset({0})})
+            assert rig.faults.called["pinVcpu"] == before + 1  # libvirt cannot be reached, so no further pin is tried
 
     with_host(tmp_path, loop_runner, TWO, work)
 

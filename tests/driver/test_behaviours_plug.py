@@ -8,6 +8,7 @@ import pytest
 from vscaf.errors import DomainGone, HypervisorError, HypervisorUnreachable, NotSupported
 from vscaf.values import Plugged, PlugOutcome, RunState
 
+from .faults import BROKEN_PIPE, Code
 from .hosts import Rig, with_host
 
 ONE = {"a": (2, 4)}
@@ -103,12 +104,13 @@ def test_behaviour_3_and_4_an_unplug_is_believed_when_it_is_read_again(
         (libvirt.VIR_ERR_CONFIG_UNSUPPORTED, NotSupported),  # a topology that does not divide
         (libvirt.VIR_ERR_NO_SUPPORT, NotSupported),
         (libvirt.VIR_ERR_RPC, HypervisorUnreachable),
+        (BROKEN_PIPE, HypervisorUnreachable),
         (libvirt.VIR_ERR_NO_DOMAIN, DomainGone),
         (libvirt.VIR_ERR_ACCESS_DENIED, NotSupported),
     ],
 )
 def test_behaviour_15_and_17_what_can_never_be_plugged_or_unplugged(
-    tmp_path: Path, loop_runner: asyncio.Runner, code: int, kind: type[HypervisorError]
+    tmp_path: Path, loop_runner: asyncio.Runner, code: Code, kind: type[HypervisorError]
 ) -> None:
     async def work(rig: Rig) -> None:
         (a,) = await rig.host.observe()

@@ -16,7 +16,7 @@ from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.prepare.apply import Outcome, prepare, undo
 from vscaf.prepare.record import RECORD_NAMESPACE
 
-from .faults import Faults
+from .faults import BROKEN_PIPE, Code, Faults
 from .node import write_node
 
 INACTIVE = libvirt.VIR_DOMAIN_XML_INACTIVE
@@ -223,6 +223,8 @@ def test_a_transient_domain_and_an_unknown_one_are_refused(site: Site, call: Any
     [
         ("open", libvirt.VIR_ERR_NO_CONNECT, (HypervisorUnreachable, "check that libvirtd runs")),
         ("open", libvirt.VIR_ERR_AUTH_UNAVAILABLE, (HypervisorError, "not permitted .*as root")),
+        ("open", BROKEN_PIPE, (HypervisorUnreachable, "check that libvirtd runs")),
+        ("defineXMLFlags", BROKEN_PIPE, (HypervisorUnreachable, "check that libvirtd runs")),
         ("lookupByName", libvirt.VIR_ERR_NO_DOMAIN, (UsageError, "no such domain")),
         ("XMLDesc", libvirt.VIR_ERR_OPERATION_DENIED, (HypervisorError, "not permitted .*as root")),
         ("XMLDesc", libvirt.VIR_ERR_OPERATION_TIMEOUT, (HypervisorError, "domain a: another job .*virsh domjobinfo a")),
@@ -235,7 +237,7 @@ def test_a_transient_domain_and_an_unknown_one_are_refused(site: Site, call: Any
     ],
 )
 def test_errors_of_libvirt_are_told_apart_by_their_code(
-    site: Site, method: str, code: int, expected: tuple[type[Exception], str], what: str
+    site: Site, method: str, code: Code, expected: tuple[type[Exception], str], what: str
 ) -> None:
     error, message = expected
     if what == "undo":

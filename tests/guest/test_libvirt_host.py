@@ -319,11 +319,13 @@ def test_behaviour_11_libvirtd_restarts(shared_lab: PrivateLibvirt, guests: dict
         await rig.answered(rig.host.pin_vcpus, seen.key, {0: LAST})
         found = await rig.answered(rig.host.settings, seen.key)
         shared_lab.kill_libvirtd()
-        with pytest.raises(HypervisorUnreachable):
-            await rig.host.observe()
-        with pytest.raises(HypervisorUnreachable):
-            await rig.host.pin_vcpus(seen.key, {0: FIRST})
-        await asyncio.get_running_loop().run_in_executor(None, shared_lab.start_libvirtd)
+        try:
+            with pytest.raises(HypervisorUnreachable):
+                await rig.host.observe()
+            with pytest.raises(HypervisorUnreachable):
+                await rig.host.pin_vcpus(seen.key, {0: FIRST})
+        finally:  # other tests need it
+            await asyncio.get_running_loop().run_in_executor(None, shared_lab.start_libvirtd)
 
         async def known() -> bool:
             try:

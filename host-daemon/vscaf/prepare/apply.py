@@ -9,7 +9,7 @@ from typing import Any
 import libvirt
 
 from vscaf.errors import HypervisorError, HypervisorUnreachable, UsageError
-from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED, UNAUTHENTICATED, UNREACHABLE
+from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED, UNAUTHENTICATED, is_unreachable
 from vscaf.hypervisor.libvirt.metadata import NAMESPACE
 from vscaf.prepare.plan import CHANNEL_ELEMENT, Change, Kind, missing, plan
 from vscaf.prepare.record import (
@@ -147,7 +147,7 @@ def _domain(uri: str, name: str, opener: Opener) -> Iterator[Any]:
                 f"domain {name}: another job of libvirt holds it, and did not end in time ({message}): see "
                 f"`virsh domjobinfo {name}`, and run this again when that job has ended"
             ) from error
-        if code in UNREACHABLE:
+        if is_unreachable(error):
             raise HypervisorUnreachable(f"libvirt at {uri}: {message}: check that libvirtd runs") from error
         raise HypervisorError(f"domain {name}: {message}") from error
 
@@ -205,7 +205,7 @@ def _take_now(domain: Any, change: Change) -> str | None:
             domain.attachDeviceFlags(CHANNEL_ELEMENT, LIVE)
     except libvirt.libvirtError as error:
         # A job that holds the domain only delays what a running guest gets: the definition is changed already.
-        if error.get_error_code() in UNREACHABLE - {libvirt.VIR_ERR_OPERATION_TIMEOUT}:
+        if is_unreachable(error):
             raise
         return str(error.get_error_message())
     return None

@@ -42,8 +42,16 @@ UNREACHABLE = UNAUTHENTICATED | {
     libvirt.VIR_ERR_INVALID_CONN,
     libvirt.VIR_ERR_RPC,
     libvirt.VIR_ERR_NO_SERVER,
-    libvirt.VIR_ERR_OPERATION_TIMEOUT,  # the domain's lock is held by a call that hangs
 }
+
+
+def is_unreachable(error: libvirt.libvirtError) -> bool:
+    """Whether libvirt could not be asked, or did not answer. The call may have been made all the same.
+
+    If a connection breaks during a call, the error has the code of any failed system call. What tells it apart is the
+    part of libvirt that raised it. The connection may still say that it is alive.
+    """
+    return error.get_error_code() in UNREACHABLE or error.get_error_domain() == libvirt.VIR_FROM_RPC
 
 
 def _quiet(_context: object, _error: object) -> None:
@@ -120,7 +128,7 @@ class Connections:
                 log.debug("closing a connection to libvirt: %s", error)
 
     def translated(self, error: libvirt.libvirtError, subject: str) -> HypervisorError:
-        """The vscaf error for libvirt's *error* about *subject*. Only its code decides."""
+        """The vscaf error for libvirt's *error* about *subject*. Its text does not matter."""
         code, message = error.get_error_code(), error.get_error_message() or str(error)
         if code == libvirt.VIR_ERR_NO_DOMAIN:
             return DomainGone(f"{subject}: {message}")
@@ -130,10 +138,10 @@ class Connections:
             )
         if code in NOT_SUPPORTED:
             return NotSupported(f"{subject}: {message}")
-        if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
+        if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:  # the domain's lock is held by a call that hangs
             why = "another job of libvirt holds it and did not end in time"
             return HypervisorUnreachable(f"{subject}: {why}: {message}")
-        if code in UNREACHABLE or self._events is None or not self._events.isAlive():
+        if is_unreachable(error) or self._events is None or not self._events.isAlive():
             return HypervisorUnreachable(
                 f"{subject}: libvirt at {self.uri}: {message}: check that libvirtd runs and that you may use it"
             )

@@ -7,10 +7,11 @@ import libvirt
 
 from vscaf.errors import HypervisorError
 from vscaf.hypervisor.libvirt.calls import Call
-from vscaf.hypervisor.libvirt.connection import UNREACHABLE
+from vscaf.hypervisor.libvirt.connection import is_unreachable
 from vscaf.hypervisor.libvirt.masks import cpus_mask, mask_cpus
 
-ENDED = {libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID}  # errors of a pin if the domain has ended
+# Errors of a pin if the domain has ended, and if a call that hangs holds its lock.
+ENDED_OR_HELD = {libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_OPERATION_TIMEOUT}
 BAD_CPUS = {libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INVALID_ARG}  # possible errors of a pin to absent CPUs
 
 
@@ -43,7 +44,7 @@ def set_pins(
                 # The kernel may refuse a set with an offline CPU, for example a found pin whose CPU went offline since.
                 apply(domain, number, cpus_mask(cpus & online, width))
         except libvirt.libvirtError as error:
-            if error.get_error_code() in UNREACHABLE | ENDED:
+            if is_unreachable(error) or error.get_error_code() in ENDED_OR_HELD:
                 raise  # at once, so that the remaining pins are not set on the next run of the domain
             failed = failed or error  # one vCPU with a dead thread must not prevent the pins of the others
     if failed is not None:

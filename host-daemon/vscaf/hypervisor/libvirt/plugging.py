@@ -8,15 +8,13 @@ import libvirt
 
 from vscaf.errors import HypervisorUnreachable, NotSupported
 from vscaf.hypervisor.libvirt.calls import Call
-from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED, UNREACHABLE
+from vscaf.hypervisor.libvirt.connection import NOT_PERMITTED, NOT_SUPPORTED, is_unreachable
 from vscaf.hypervisor.libvirt.domain_xml import parse_description
 from vscaf.values import Plugged, PlugOutcome
 
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 SLOTS = 4  # libvirtd has 20 threads, and each of these calls may occupy one for as long as a QEMU hangs
 
-# Errors that do not depend on the vCPUs: they are raised. After any other error, the new number of vCPUs decides.
-_ERRORS = {libvirt.VIR_ERR_NO_DOMAIN, *NOT_PERMITTED, *(UNREACHABLE - {libvirt.VIR_ERR_OPERATION_TIMEOUT})}
 # Refusals that later calls will get again: vCPUs that were present at boot, a machine type without hot-plug.
 _NEVER = {*NOT_SUPPORTED, libvirt.VIR_ERR_INVALID_ARG}
 
@@ -56,7 +54,7 @@ def plug_vcpus(domain: Any, call: Call, vcpus: int, mask: tuple[bool, ...] | Non
     try:
         domain.setVcpusFlags(vcpus, LIVE)
     except libvirt.libvirtError as error:
-        if error.get_error_code() in _ERRORS or domain.vcpusFlags(LIVE) == before:
+        if _is_not_about_vcpus(error) or domain.vcpusFlags(LIVE) == before:
             raise
         message = error.get_error_message()
     now = domain.vcpusFlags(LIVE)
@@ -78,7 +76,7 @@ def unplug_vcpus(domain: Any, call: Call, vcpus: int) -> Plugged:
         domain.setVcpusFlags(vcpus, LIVE)
     except libvirt.libvirtError as error:
         code, message = error.get_error_code(), error.get_error_message()
-        if code in _ERRORS:
+        if _is_not_about_vcpus(error):
             raise
         now = domain.vcpusFlags(LIVE)
         if now <= vcpus:  # the unplug succeeded, only its answer was lost
@@ -92,6 +90,11 @@ def unplug_vcpus(domain: Any, call: Call, vcpus: int) -> Plugged:
         return Plugged(PlugOutcome.REFUSED, now, message)
     now = domain.vcpusFlags(LIVE)
     return Plugged(PlugOutcome.DONE if now <= vcpus else PlugOutcome.LATE, now)
+
+
+def _is_not_about_vcpus(error: libvirt.libvirtError) -> bool:
+    """Such errors are raised. After any other error, the new number of vCPUs decides."""
+    return is_unreachable(error) or error.get_error_code() in {libvirt.VIR_ERR_NO_DOMAIN, *NOT_PERMITTED}
 
 
 def _present(domain: Any, vcpus: int) -> frozenset[int]:
