@@ -32,7 +32,7 @@ PROBE = Path(os.environ.get("VSCAF_IMAGE", BUILD / "image" / "current"))
 IMAGES = BUILD / "ansible-guests"
 GUESTS = {"cfd": "bookworm", "chemistry": "trixie"}
 PATIENCE_S = 30.0
-HANG_S = 3600.0
+HANG_S = 7200.0
 
 
 @dataclass

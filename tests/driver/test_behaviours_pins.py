@@ -133,6 +133,11 @@ def test_behaviour_23_a_pcpu_that_goes_offline(tmp_path: Path, loop_runner: asyn
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_SYSTEM_ERROR)
         await rig.host.pin_vcpus(a.key, {1: frozenset({2, 4})})
         assert (await rig.host.settings(a.key)).vcpu_pins[1] == frozenset({2})
+        # A connection that breaks has the same code, and no other pin is tried.
+        rig.faults.inject("pinVcpu", "a", error=BROKEN_PIPE)
+        with pytest.raises(HypervisorUnreachable):
+            await rig.host.pin_vcpus(a.key, {1: frozenset({0, 4})})
+        assert (await rig.host.settings(a.key)).vcpu_pins[1] == frozenset({2})
         rig.faults.inject("pinVcpu", "a", error=libvirt.VIR_ERR_SYSTEM_ERROR)
         with pytest.raises(HypervisorError):  # with CPUs that are all online a refusal is an error
             await rig.host.pin_vcpus(a.key, {1: frozenset({0, 2})})

@@ -12,12 +12,13 @@ from vscaf.bench.workloads.programs import needed_libraries
 from vscaf.bench.workloads.shipped import shipped
 from vscaf.bench.workloads.workload import Workload
 from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab.polling import HANG_S
 from vscaf.lab.runner import CommandResult
 from vscaf_lab.agent_host import AgentHost, Message
 
-from .conftest import IMAGE, POOL_LIST, REPOSITORY, unique
+from .conftest import HANGS_S, IMAGE, POOL_LIST, REPOSITORY, unique
 
-pytestmark = [pytest.mark.guest, pytest.mark.long]
+pytestmark = [pytest.mark.guest, pytest.mark.long, pytest.mark.timeout(2 * HANGS_S)]
 
 DIRECTORY = "/usr/local/libexec/vscaf/npb"
 REPEATS = (2, 20, 200, 2000)  # more, until a program runs long enough to see its team change
@@ -88,7 +89,8 @@ def test_every_workload_verifies_on_any_number_of_threads(built: Built) -> None:
     wrong = []
     for name, threads in itertools.product(built.names, (1, 2, 3, 4)):
         # Passive: more threads than CPUs must not spin for each other.
-        done = built.guest.run(f"{built.environment(OMP_NUM_THREADS=str(threads))}; {built.directory}/{name}")
+        command = f"{built.environment(OMP_NUM_THREADS=str(threads))}; {built.directory}/{name}"
+        done = built.guest.run(command, 5 * HANG_S)  # lu.S spins on flags, also on a host that gives the guest little
         if not shipped([name])[0].verified(done.status, done.text):
             wrong.append(f"{name} on {threads} threads: status {done.status}: {done.text[-300:]}")
     assert not wrong, wrong

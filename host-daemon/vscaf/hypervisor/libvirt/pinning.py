@@ -39,7 +39,7 @@ def set_pins(
             try:
                 apply(domain, number, masks[number])
             except libvirt.libvirtError as error:
-                if cpus <= online or error.get_error_code() not in BAD_CPUS:
+                if cpus <= online or is_unreachable(error) or error.get_error_code() not in BAD_CPUS:
                     raise
                 # The kernel may refuse a set with an offline CPU, for example a found pin whose CPU went offline since.
                 apply(domain, number, cpus_mask(cpus & online, width))
