@@ -90,7 +90,7 @@ def test_every_workload_verifies_on_any_number_of_threads(built: Built) -> None:
     for name, threads in itertools.product(built.names, (1, 2, 3, 4)):
         # Passive: more threads than CPUs must not spin for each other.
         command = f"{built.environment(OMP_NUM_THREADS=str(threads))}; {built.directory}/{name}"
-        done = built.guest.run(command, 5 * HANG_S)  # lu.S spins on flags, also on a host that gives the guest little
+        done = built.guest.run(command, 5 * HANG_S)  # lu.S spins: it takes long if the guest gets little CPU time
         if not shipped([name])[0].verified(done.status, done.text):
             wrong.append(f"{name} on {threads} threads: status {done.status}: {done.text[-300:]}")
     assert not wrong, wrong
