@@ -24,8 +24,11 @@ static uint64_t now_ns;
 
 static void leave(uint32_t number)
 {
-    if (peers[number] >= 0)
-        close(peers[number]);
+    if (peers[number] < 0)
+        return;
+    /* A process that reads /proc/PID/fd holds the file for a moment, and then close() alone ends the connection later. */
+    shutdown(peers[number], SHUT_RDWR);
+    close(peers[number]);
     peers[number] = -1;
 }
 
