@@ -41,7 +41,7 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     steady = demand_confirmed and domain.inferred.demand > 0
     if steady and domain.inferred.vcpu_seen is not None and now_s - domain.inferred.vcpu_seen_at_s < STEADY_WINDOW_S:
         return  # true for most domains that compute, at most looks
-    usage = _usage(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
+    window = _window(domain, now_s, STEADY_WINDOW_S if steady else USAGE_WINDOW_S)
     if domain.seen.paused and domain.suspended_by_us:
         # Its demand stays as before, because it cannot report. A new window begins when it runs again.
         domain.inferred.vcpu_seen, domain.inferred.busy_cpus = None, 0.0
@@ -49,18 +49,19 @@ def infer(domain: ManagedDomain, now_s: float, domains: int = 1) -> None:
     if domain.seen.paused:
         _rest_or_compute(domain, 0, now_s)
         return
-    if usage is not None or not demand_confirmed:
+    if window is not None or not demand_confirmed:
         _take_ipc(domain, agent)
     vcpus = domain.maximum if agent is not None else domain.seen.vcpus
-    if usage is not None:
+    if window is not None:
         domain.inferred.usage_known = True
         if domain.inferred.held_at_look == held:  # else the window covers two allocations
             domain.inferred.host_view = view_after(
-                domain.inferred.host_view, held, usage.busy_cpus, usage.window_s, computing=domain.inferred.demand > 0
+                domain.inferred.host_view, held, *window, computing=domain.inferred.demand > 0
             )
         domain.inferred.held_at_look = held
         _model(domain, now_s, domains)
-        memory = domain.inferred.demand_memory = after_window(agent, usage, held, vcpus, domain.inferred.demand_memory)
+        usage, memory = host_usage(*window), domain.inferred.demand_memory
+        memory = domain.inferred.demand_memory = after_window(agent, usage, held, vcpus, memory)
         if agent is not None and not repeats_itself(agent, memory):
             domain.inferred.confirmed = False
     elif steady:
@@ -88,7 +89,7 @@ def _sleeps(domain: ManagedDomain, agent: int | None, now_s: float) -> bool:
     """Whether its vCPUs used almost no time since the last window began, and there is nothing to learn from it.
 
     True for most domains at most looks. So it must be cheap: it only adds up the times of all vCPUs. Waiting counts as
-    use here: that is the most that it can be, see _usage.
+    use here: that is the most that it can be, see host_usage.
     """
     before, window_s = domain.inferred.vcpu_seen, now_s - domain.inferred.vcpu_seen_at_s
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
@@ -188,11 +189,11 @@ def _note_programs(domain: ManagedDomain, programs: frozenset[str], now_s: float
     domain.inferred.programs = programs
 
 
-def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | None:
-    """The use of its vCPUs since the window began. None: the window is shorter than least_s, or is the first one, or
-    their times cannot be read now, which is not the same as no use.
-
-    A vCPU that has to wait for a pCPU has the same work to do, so what it would have used without waiting counts too.
+def _window(
+    domain: ManagedDomain, now_s: float, least_s: float
+) -> tuple[dict[int, float], dict[int, float], float] | None:
+    """What each vCPU used and how long it waited since the window began, and the window's length, in seconds. None: it
+    is shorter than least_s, or is the first one, or their times cannot be read now, which is not the same as no use.
     """
     times_s, delays_s = domain.seen.vcpu_time_s, domain.seen.vcpu_delay_s
     if not times_s:
@@ -207,7 +208,7 @@ def _usage(domain: ManagedDomain, now_s: float, least_s: float) -> HostUsage | N
     used_s, waited_s = _since(times_s, before[0]), _since(delays_s, before[1])
     domain.inferred.busy_cpus = sum(used_s.values()) / window_s
     _check_reported_online(domain, {vcpu: one_s / window_s for vcpu, one_s in used_s.items()}, now_s)
-    return host_usage(used_s, waited_s, window_s)
+    return used_s, waited_s, window_s
 
 
 def _since(now_s: Mapping[int, float], before_s: Mapping[int, float]) -> dict[int, float]:

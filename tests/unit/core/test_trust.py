@@ -41,10 +41,17 @@ def point(cpus: int, speedup: float) -> SpeedupPoint:
     return SpeedupPoint(cpus, speedup, 0.02 * max(1.0, abs(speedup)), 50)
 
 
+def view_of_use(
+    host_view: HostView, cpus: int, busy_cpus: float, window_s: float, *, computing: bool = True
+) -> HostView:
+    """The view after a window in which no vCPU waited."""
+    return view_after(host_view, cpus, {0: busy_cpus * window_s}, {}, window_s, computing=computing)
+
+
 def seen(cpus: int, busy_cpus: float, periods: int = 40) -> HostView:
     host_view = HostView()
     for _ in range(periods):
-        host_view = view_after(host_view, cpus, busy_cpus, PERIOD_S, computing=True)
+        host_view = view_of_use(host_view, cpus, busy_cpus, PERIOD_S)
     return host_view
 
 
@@ -112,7 +119,7 @@ def test_a_liar_gains_at_most_a_bounded_share(cpus: int) -> None:
 def test_a_burst_before_each_look_is_worth_its_own_time() -> None:
     host_view = HostView()
     for period in range(160):
-        host_view = view_after(host_view, 4, 4.0 if period % 8 == 0 else 0.1, PERIOD_S, computing=True)
+        host_view = view_of_use(host_view, 4, 4.0 if period % 8 == 0 else 0.1, PERIOD_S)
     assert speedup_limit(host_view, 4, VCPUS) == 1.0
 
 
@@ -121,7 +128,7 @@ def test_serial_phases_do_not_make_a_program_a_liar(phase_s: float) -> None:
     periods = round(phase_s / PERIOD_S)
     host_view = HostView()
     for period in range(400):
-        host_view = view_after(host_view, 4, 4.0 if period // periods % 2 else 1.0, PERIOD_S, computing=True)
+        host_view = view_of_use(host_view, 4, 4.0 if period // periods % 2 else 1.0, PERIOD_S)
         if period > 64:
             assert speedup_limit(host_view, 4, VCPUS) > 0.85 * 2.5  # half of the time 4, half 1: S(4) = 2.5
 
@@ -129,7 +136,7 @@ def test_serial_phases_do_not_make_a_program_a_liar(phase_s: float) -> None:
 def test_an_idle_domain_says_nothing_of_its_programs() -> None:
     host_view = seen(4, 4.0)
     for _ in range(400):
-        host_view = view_after(host_view, 4, 0.0, PERIOD_S, computing=False)
+        host_view = view_of_use(host_view, 4, 0.0, PERIOD_S, computing=False)
     assert speedup_limit(host_view, 4, VCPUS) == 8.0
 
 
@@ -138,7 +145,7 @@ def test_a_new_allocation_is_no_amnesty(first: int, second: int, use: float, oth
     before = seen(first, use * first)
     host_view = before
     for period in range(1, 9):
-        host_view = view_after(host_view, second, other * second, PERIOD_S, computing=True)
+        host_view = view_of_use(host_view, second, other * second, PERIOD_S)
         limits = [speedup_limit(host_view, p, VCPUS) for p in range(1, VCPUS + 1)]
         assert all(math.isfinite(limit) for limit in limits)
         if first != second and period * PERIOD_S < SETTLED_S:
@@ -151,16 +158,35 @@ def test_nothing_seen_nothing_held_against_it() -> None:
     claims = [point(2, 1.9), point(4, 3.5)]
     assert believed_points(claims, HostView(), VCPUS) == tuple(claims)
     assert believed_points([replace(claims[0], speedup=math.nan)], HostView(), VCPUS) == ()
-    assert view_after(HostView(), 0, 3.0, PERIOD_S, computing=True) == HostView()
+    assert view_of_use(HostView(), 0, 3.0, PERIOD_S) == HostView()
 
 
 @given(st.lists(st.tuples(st.integers(0, VCPUS), st.floats(-1, 50), st.floats(0, 20), st.booleans()), max_size=60))
 def test_sight_is_always_a_use_of_what_there_was(periods: list[tuple[int, float, float, bool]]) -> None:
     host_view = HostView()
     for cpus, busy, window_s, computing in periods:
-        host_view = view_after(host_view, cpus, busy, window_s, computing=computing)
+        host_view = view_of_use(host_view, cpus, busy, window_s, computing=computing)
         assert 0.0 <= host_view.busy_cpus <= host_view.cpus + 1e-9
         assert 0.0 <= host_view.seen_s <= VIEW_WINDOW_S
+
+
+@given(
+    st.floats(0.02, 1.0),
+    st.lists(st.floats(0.0, 1.0), min_size=8, max_size=8),
+    st.integers(2, VCPUS),
+)
+def test_a_vcpu_that_never_sleeps_could_use_a_cpu_whenever_its_waits_are_counted(
+    use: float, late: list[float], claimed: int
+) -> None:
+    """use: what it gets of its CPU, the rest it waits. late: how much of each wait the kernel counts a window later."""
+    host_view, late_s = HostView(), 0.0
+    for period in range(48):
+        waited_s = (1.0 - use) * PERIOD_S + late_s
+        late_s = late[period % len(late)] * waited_s
+        used_s, counted_s = {0: use * PERIOD_S, 1: 0.0}, {0: waited_s - late_s, 1: 0.0}
+        host_view = view_after(host_view, 1, used_s, counted_s, PERIOD_S, computing=True)
+    if late_s < 0.25 * use * VIEW_WINDOW_S:  # else what is not counted yet is much beside what was used
+        assert believed_demand(claimed, host_view, 1) == claimed
 
 
 def test_processes_that_leave_cpus_idle_are_not_that_many() -> None:

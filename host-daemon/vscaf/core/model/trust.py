@@ -9,11 +9,12 @@ CPUs are pCPUs. "busy" is vCPU seconds per second.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vscaf_policies import SpeedupPoint
 from vscaf_policies.models.points import LEAST_SPEEDUP, MOST_EFFICIENCY
 
+from vscaf.core.model.demand import host_usage
 from vscaf.core.model.scaf import domain_weight, most_weight, scaf_weight
 
 VIEW_WINDOW_S = 8.0
@@ -48,7 +49,8 @@ be able to use more. An allocation that is too large is cut so that COMFORTABLE 
 class HostView:
     """The host's view of a domain while it computed: its mean use of the present allocation, and of the one before.
 
-    cpus: the present allocation, 0: none yet. busy_cpus: its mean use over seen_s seconds. settled_cpus and
+    cpus: the present allocation, 0: none yet. busy_cpus: its mean use over seen_s seconds, as HostUsage counts it, from
+    used_s and waited_s: what each vCPU used and how long it waited for a pCPU in that time. settled_cpus and
     settled_busy_cpus: the same for the last allocation that was seen for SETTLED_S; 0 CPUs: there was none.
     """
 
@@ -57,6 +59,8 @@ class HostView:
     seen_s: float = 0.0
     settled_cpus: int = 0
     settled_busy_cpus: float = 0.0
+    used_s: Mapping[int, float] = field(default_factory=dict)
+    waited_s: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def known(self) -> tuple[int, float] | None:
@@ -66,27 +70,48 @@ class HostView:
         return (self.settled_cpus, self.settled_busy_cpus) if self.settled_cpus > 0 else None
 
 
-def view_after(host_view: HostView, cpus: int, busy_cpus: float, window_s: float, *, computing: bool) -> HostView:
-    """*host_view* after one more period of window_s seconds, in which the domain had *cpus* and used *busy_cpus*.
+def view_after(
+    host_view: HostView,
+    cpus: int,
+    used_s: Mapping[int, float],
+    waited_s: Mapping[int, float],
+    window_s: float,
+    *,
+    computing: bool,
+) -> HostView:
+    """*host_view* after one more window of window_s seconds, in which the domain had *cpus* CPUs.
 
-    computing: whether it had demand. A period without demand says nothing about its programs' speedup and is left out.
-    So is a period without an allocation (it rested). The mean is a plain mean over the first VIEW_WINDOW_S seconds of
-    an allocation, and exponential from then on.
+    used_s, waited_s: what each vCPU used and how long it waited for a pCPU. computing: whether it had demand. A window
+    without demand says nothing about its programs' speedup and is left out. So is one without an allocation (it
+    rested). The mean is a plain mean over the first VIEW_WINDOW_S seconds of an allocation, and exponential after that.
+
+    It is computed from the sums over all windows. Linux counts a wait only when it ends, so in a single window a vCPU
+    that still waits looks as if it slept.
     """
     if not computing or cpus < 1 or window_s <= 0.0:
         return host_view
-    busy_cpus = min(max(0.0, busy_cpus), float(cpus))
+    settled = (host_view.settled_cpus, host_view.settled_busy_cpus)
+    kept, added = 0.0, min(1.0, VIEW_WINDOW_S / window_s)
+    seen_s = added * window_s
     if cpus != host_view.cpus:
-        known = host_view.known or (0, 0.0)
-        return HostView(cpus, busy_cpus, min(window_s, VIEW_WINDOW_S), *known)
-    share = window_s / min(host_view.seen_s + window_s, VIEW_WINDOW_S) if window_s < VIEW_WINDOW_S else 1.0
-    return HostView(  # three times as fast as dataclasses.replace
-        cpus,
-        host_view.busy_cpus + share * (busy_cpus - host_view.busy_cpus),
-        min(host_view.seen_s + window_s, VIEW_WINDOW_S),
-        host_view.settled_cpus,
-        host_view.settled_busy_cpus,
-    )
+        settled = host_view.known or (0, 0.0)
+    elif host_view.seen_s > 0.0:
+        seen_s = min(host_view.seen_s + seen_s, VIEW_WINDOW_S)
+        kept = (seen_s - added * window_s) / host_view.seen_s
+    total_s = sum(used_s.values())
+    possible = min(1.0, cpus * window_s / total_s) if total_s > 0.0 else 1.0
+    sums_s = _sums(host_view.used_s, kept, used_s, possible * added)
+    waits_s = _sums(host_view.waited_s, kept, waited_s, added)
+    busy_cpus = min(host_usage(sums_s, waits_s, seen_s).busy_cpus, float(cpus))
+    return HostView(cpus, busy_cpus, seen_s, *settled, sums_s, waits_s)
+
+
+def _sums(before_s: Mapping[int, float], kept: float, times_s: Mapping[int, float], added: float) -> dict[int, float]:
+    """*kept* of the sums before and *added* of the times, for each vCPU."""
+    sums_s = {vcpu: kept * one_s for vcpu, one_s in before_s.items()} if kept > 0.0 else {}
+    for vcpu, one_s in times_s.items():
+        sums_s[vcpu] = sums_s.get(vcpu, 0.0) + added * one_s
+    return sums_s
 
 
 def speedup_limit(host_view: HostView, p: int, vcpus: int) -> float:
