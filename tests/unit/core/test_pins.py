@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from vscaf.core.reconcile.pins import HostLayout, guest_numbering, host_layout, matched, vcpu_pins, worth
 from vscaf.values import GuestCell, GuestTopology, HostCpus
 
+CELLS = (GuestCell(frozenset(range(6)), frozenset()), GuestCell(frozenset(range(6, 12)), frozenset({2})))
 PARTITION = st.frozensets(st.integers(0, 15), min_size=1, max_size=8)
 
 
@@ -109,6 +110,15 @@ def test_contained_where_more_are_online_than_there_are_pcpus() -> None:
 @pytest.mark.slow
 @given(cases(most=12))
 @settings(max_examples=300)
+@example(  # two matches have the same number of vCPUs at home, and only one has siblings together
+    Case(
+        frozenset({0, 1, 2}),
+        (0, 1, 6),
+        GuestTopology(2, CELLS),
+        HostLayout({0: (0, 0), 1: (2, 1), 2: (2, 1)}),
+        {0: 0},
+    )
+)
 def test_each_online_vcpu_has_a_pcpu_of_the_partition_to_itself_and_the_answer_stands(case: Case) -> None:
     pins = case.matched()
     assert list(pins) == list(case.awake)  # vCPU 0 among them

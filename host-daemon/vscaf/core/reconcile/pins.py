@@ -104,11 +104,15 @@ def _matched(
     layout: HostLayout,
     before: tuple[tuple[int, int], ...],
 ) -> Mapping[int, int]:
-    stays = dict(before)
-    anew = _Match(partition, awake, guest, layout, stays).found()
-    if len(set(stays.values())) == len(awake) and worth(stays, guest, layout) >= worth(anew, guest, layout):
-        return stays
-    return anew
+    pins = dict(before)
+    if len(set(pins.values())) < len(awake):
+        pins = _Match(partition, awake, guest, layout, pins).found()
+    # A match that is found from other pins may be better. So it is repeated: an answer is then its own answer.
+    while worth(better := _Match(partition, awake, guest, layout, pins).found(), guest, layout) > worth(
+        pins, guest, layout
+    ):
+        pins = better
+    return pins
 
 
 def worth(pins: Mapping[int, int], guest: GuestTopology | None, layout: HostLayout) -> tuple[int, int, int]:
