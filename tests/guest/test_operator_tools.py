@@ -189,7 +189,7 @@ def check_explained(daemon: DaemonProcess, name: str, partition: str, other: str
         text = " ".join(said(daemon, "explain", name).split())
         return all(sentence in text for sentence in sentences)
 
-    until(told, lambda: text, HANGS_S / 2 + SOAK_S)  # a guest that gets little CPU time asks for less meanwhile
+    until(told, lambda: text, HANGS_S / 2)
     (used,) = re.findall(r"Its vCPUs used (\d\.\d\d) in the last window", text)
     assert 0.0 < float(used) <= 2.0
     answer: dict[str, Any] = {}
@@ -200,7 +200,7 @@ def check_explained(daemon: DaemonProcess, name: str, partition: str, other: str
         answer = next((one for one in found if one["question"] == f"without demand of {other}"), {})
         return bool(answer) and (answer["cpus"], answer["others"]) == (2, {other: [1, 0]})
 
-    until(answered, lambda: answer, HANGS_S / 2 + SOAK_S)
+    until(answered, lambda: answer, HANGS_S / 2)
 
 
 def check_replay(

@@ -116,10 +116,11 @@ def test_a_liar_gains_at_most_a_bounded_share(cpus: int) -> None:
     assert believed_weight([[point(cpus, 1e6)]], seen(cpus, float(cpus)), cpus, cpus) == pytest.approx(honest)
 
 
-def test_a_burst_before_each_look_is_worth_its_own_time() -> None:
+@pytest.mark.parametrize("burst_cpus", [4.0, 32.0])
+def test_a_burst_before_each_look_is_worth_its_own_time_on_its_own_cpus(burst_cpus: float) -> None:
     host_view = HostView()
     for period in range(160):
-        host_view = view_of_use(host_view, 4, 4.0 if period % 8 == 0 else 0.1, PERIOD_S)
+        host_view = view_of_use(host_view, 4, burst_cpus if period % 8 == 0 else 0.1, PERIOD_S)
     assert speedup_limit(host_view, 4, VCPUS) == 1.0
 
 

@@ -99,6 +99,7 @@ def view_after(
         seen_s = min(host_view.seen_s + seen_s, VIEW_WINDOW_S)
         kept = (seen_s - added * window_s) / host_view.seen_s
     total_s = sum(used_s.values())
+    # Each window counts for at most its CPUs, so that a burst beyond them is worth nothing in later windows.
     possible = min(1.0, cpus * window_s / total_s) if total_s > 0.0 else 1.0
     sums_s = _sums(host_view.used_s, kept, used_s, possible * added)
     waits_s = _sums(host_view.waited_s, kept, waited_s, added)
