@@ -200,6 +200,7 @@ async def page(program: str, hang_s: float = HANG_S) -> AsyncIterator[Page]:
     with tempfile.TemporaryDirectory() as directory:
         port_file = Path(directory) / "DevToolsActivePort"
         process = await asyncio.create_subprocess_exec(
+            "setpriv", "--pdeathsig", "TERM",  # a signal to the group of the tests does not reach it
             program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
             "--disable-extensions", "--disable-dev-shm-usage", "--remote-debugging-port=0",
             f"--user-data-dir={directory}", "about:blank", env=os.environ | {"TMPDIR": directory},
