@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 from vscaf.lab.polling import HANG_S, soon
+from vscaf.lab.processes import start_time, tree
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024  # a screenshot is one message
@@ -185,26 +186,16 @@ async def until(check: Any, what: Any, hang_s: float = HANG_S, poll_s: float = 0
         task.cancel()
 
 
-def _group_exists(group: int) -> bool:
-    """Whether a process group still has a process."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @asynccontextmanager
 async def page(program: str, hang_s: float = HANG_S) -> AsyncIterator[Page]:
     """A tab in a Chromium of its own."""
     with tempfile.TemporaryDirectory() as directory:
         port_file = Path(directory) / "DevToolsActivePort"
         process = await asyncio.create_subprocess_exec(
-            "setpriv", "--pdeathsig", "TERM",  # a signal to the group of the tests does not reach it
             program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
             "--disable-extensions", "--disable-dev-shm-usage", "--remote-debugging-port=0",
             f"--user-data-dir={directory}", "about:blank", env=os.environ | {"TMPDIR": directory},
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
             await soon(lambda: port_file.exists() and port_file.read_text().count("\n") > 0, "Chromium listens")
@@ -219,7 +210,8 @@ async def page(program: str, hang_s: float = HANG_S) -> AsyncIterator[Page]:
                 yield tab
                 reader.cancel()
         finally:
+            processes = tree(process.pid)
             process.terminate()
             await process.wait()
-            # its children, which are in its process group, still write to the directory for a moment
-            await soon(lambda: not _group_exists(process.pid), "all processes of Chromium have ended")
+            # Its children still write to the directory for a moment.
+            await soon(lambda: not any(map(start_time, processes)), "all processes of Chromium have ended")
