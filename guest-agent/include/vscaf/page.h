@@ -16,10 +16,12 @@
 #include <stdint.h>
 
 #define VSCAF_PAGE_MAGIC 0x46435356u /* "VSCF" */
-#define VSCAF_PAGE_VERSION 2u
-#define VSCAF_PAGE_BYTES 65536u
+#define VSCAF_PAGE_VERSION 3u
+#define VSCAF_PAGE_BYTES 81920u
 #define VSCAF_SECTIONS 256u /* sections that a process can publish; further ones count in sections_dropped */
 #define VSCAF_POINTS 6u     /* team sizes kept per section */
+#define VSCAF_VERDICTS 1024u /* sections of which the agent knows the verdict when the process joins */
+#define VSCAF_SIGHTS 1024u   /* sections that a process can ask about; further ones keep the program's own number */
 #define VSCAF_ESTIMATES 8u  /* team sizes at which a speedup of the program is published */
 
 #define VSCAF_SOCKET_DEFAULT "/run/vscaf/agent.sock" /* VSCAF_SOCKET in the environment overrides it */
@@ -93,6 +95,20 @@ struct vscaf_decomposition {
     _Atomic uint64_t sections;  /* sampled instances */
 };
 
+/* The agent's verdict on a section of an object that was mapped when the process joined. */
+struct vscaf_known_section {
+    uint64_t address; /* of the outlined function in this process */
+    uint32_t verdict; /* vscaf_verdict_word (verdict.h) */
+    uint32_t unused;
+};
+
+/* A section that the process has seen for the first time, and of which it did not find the verdict on the page. */
+struct vscaf_sight {
+    _Atomic uint64_t address; /* of the outlined function in this process. The shim stores it once, before sights_used */
+    _Atomic uint32_t verdict; /* the agent's answer, stored once; 0: not known yet */
+    uint32_t unused;
+};
+
 struct vscaf_page {
     /* Header. The agent writes it before it shares the page. Constant after that. */
     uint32_t magic;
@@ -106,7 +122,9 @@ struct vscaf_page {
     _Atomic uint64_t agent_beat; /* grows at each period of the agent */
     _Atomic uint32_t control;    /* VSCAF_CONTROL_ bits */
     _Atomic uint32_t learn_budget_ppm; /* learning may cost this part of the CPU time; 0: the shim's default */
-    uint8_t pad_control[88];
+    _Atomic uint32_t team_told; /* what a program that asks is told: the CPUs that are there for it; constant */
+    uint32_t known_used;        /* entries of `known`; constant once the page is shared */
+    uint8_t pad_control[80];
 
     /* The process. The shim writes it. The number of top-level sections in flight is (started + started_others) -
      * (finished + finished_others). The thread that starts most of them has counters of its own, which it raises
@@ -128,7 +146,8 @@ struct vscaf_page {
     _Atomic uint32_t sections_used;
     _Atomic uint32_t malleable;        /* enum vscaf_malleable */
     _Atomic uint32_t team_most;        /* the largest team that user and program allow; 0: only team_limit bounds it */
-    uint8_t pad_process[56];
+    _Atomic uint32_t sights_used; /* entries of `sights`, stored last (release). The agent clamps it */
+    uint8_t pad_process[52];
 
     /* What the process has learned. The shim writes it. The estimates are a seqlock: `estimates_sequence` is odd while
      * they are being written, and differs afterwards. */
@@ -147,20 +166,27 @@ struct vscaf_page {
 
     uint8_t pad_sections[512];
     struct vscaf_section sections[VSCAF_SECTIONS];
+
+    /* Verdicts. `known` is sorted by address; the agent writes it before it shares the page. It holds for objects that
+     * were mapped then: after an unloading the shim asks again. */
+    struct vscaf_known_section known[VSCAF_VERDICTS];
+    struct vscaf_sight sights[VSCAF_SIGHTS];
 };
 
-static_assert(sizeof(struct vscaf_point) == 24, "layout of version 2");
-static_assert(sizeof(struct vscaf_section) == 168, "layout of version 2");
-static_assert(sizeof(struct vscaf_estimate) == 24, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, team_size) == 16, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, control) == 32, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, started) == 128, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, program) == 176, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, estimates_sequence) == 256, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, ipc_millionths) == 296, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, estimates) == 320, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, decomposition) == 512, "layout of version 2");
-static_assert(offsetof(struct vscaf_page, sections) == 1088, "layout of version 2");
+static_assert(sizeof(struct vscaf_point) == 24, "layout of version 3");
+static_assert(sizeof(struct vscaf_section) == 168, "layout of version 3");
+static_assert(sizeof(struct vscaf_estimate) == 24, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, team_size) == 16, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, control) == 32, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, started) == 128, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, program) == 176, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, estimates_sequence) == 256, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, ipc_millionths) == 296, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, estimates) == 320, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, decomposition) == 512, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, sections) == 1088, "layout of version 3");
+static_assert(sizeof(struct vscaf_known_section) == 16, "layout of version 3");
+static_assert(sizeof(struct vscaf_sight) == 16, "layout of version 3");
 static_assert(sizeof(struct vscaf_page) <= VSCAF_PAGE_BYTES, "the page holds its sections");
 
 /* The join: SOCK_SEQPACKET, one packet each way. If the status is 0, the answer carries the memfd (SCM_RIGHTS). The
