@@ -79,6 +79,20 @@ static inline void set_rows(const struct flow *flow, int direction, int64_t star
     }
 }
 
+/* Eliminates the unknowns of the two points before one, of which `far` is the farther. */
+static inline void eliminate(double (*rows)[5], flow_vector *rhs, int64_t stride, int first, int end, int place, int far)
+{
+    double *row = rows[place], *before = rows[place - 1], *far_before = rows[far];
+    double second = row[0], next = row[1] - second * far_before[3];
+    double scale = 1.0 / (row[2] - second * far_before[4] - next * before[3]);
+
+    row[3] = (row[3] - next * before[4]) * scale;
+    row[4] *= scale;
+    for (int part = first; part < end; part++)
+        rhs[place * stride][part] = (rhs[place * stride][part] - second * rhs[far * stride][part] -
+                                     next * rhs[(place - 1) * stride][part]) * scale;
+}
+
 /* Solves one system of a line for the unknowns from `first` up to `end`, in place in rhs: Gauss elimination without
  * pivots. */
 static inline void solve_system(struct flow *flow, double (*rows)[5], flow_vector *rhs, int64_t stride, int first,
@@ -86,19 +100,10 @@ static inline void solve_system(struct flow *flow, double (*rows)[5], flow_vecto
 {
     int last = flow->n - 2;
 
-    for (int place = 1; place <= last; place++) {
-        /* At place 1 the coefficient of the point beyond the surface is 0: any will do for it. */
-        int far = place > 1 ? place - 2 : 0;
-        double *row = rows[place], *before = rows[place - 1], *far_before = rows[far];
-        double second = row[0], next = row[1] - second * far_before[3];
-        double scale = 1.0 / (row[2] - second * far_before[4] - next * before[3]);
-
-        row[3] = (row[3] - next * before[4]) * scale;
-        row[4] *= scale;
-        for (int part = first; part < end; part++)
-            rhs[place * stride][part] = (rhs[place * stride][part] - second * rhs[far * stride][part] -
-                                         next * rhs[(place - 1) * stride][part]) * scale;
-    }
+    /* At place 1 the coefficient of the point beyond the surface is 0: any will do for it. */
+    eliminate(rows, rhs, stride, first, end, 1, 0);
+    for (int place = 2; place <= last; place++)
+        eliminate(rows, rhs, stride, first, end, place, place - 2);
     for (int place = last - 1; place >= 1; place--)
         for (int part = first; part < end; part++)
             rhs[place * stride][part] -= rows[place][3] * rhs[(place + 1) * stride][part] +

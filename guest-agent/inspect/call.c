@@ -1,0 +1,320 @@
+/* Calls of functions, of the object itself and of others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+#define RAX 0u
+#define RSP 4u
+#define RDI 7u
+#define ARGUMENTS 6u
+
+static const uint8_t argument_registers[ARGUMENTS] = {7, 6, 2, 1, 8, 9};
+static const uint8_t changed_registers[] = {0, 1, 2, 6, 7, 8, 9, 10, 11};
+
+static uint8_t taints_of(const struct value *value)
+{
+    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
+           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+}
+
+/* `deeper`: bytes of the stack since the caller put the arguments there. */
+static struct value argument(struct run *run, struct state *state, unsigned number, int64_t deeper, uint64_t at)
+{
+    struct value value;
+    if (number < ARGUMENTS) {
+        value = register_get(state, argument_registers[number]);
+    } else {
+        struct value place = state->registers[RSP];
+        place.offset += deeper + 8 * (int64_t)(number - ARGUMENTS);
+        value = memory_load(run, state, &place, 8, false, at);
+    }
+    value.taints = taints_of(&value);
+    if (run->file->fixed && value.space == SPACE_NUMBER && value.count == 0 && value.offset > 0 && elf_is_mapped(run->file, (uint64_t)value.offset))
+        value.space = SPACE_IMAGE;
+    return value;
+}
+
+static void forget_changed(struct run *run, struct state *state, uint64_t at)
+{
+    for (size_t i = 0; i < sizeof changed_registers; i++) {
+        struct value value = run_unknown(run, at, hash_mix64(run->steps, i), 0, run->loop);
+        register_set(state, changed_registers[i], &value);
+    }
+    memset(state->vectors, 0, sizeof state->vectors);
+    struct value flags = run_unknown(run, at, hash_mix64(run->steps, 99), 0, run->loop), zero = value_number(0);
+    state->left = flags;
+    state->right = zero;
+}
+
+static void new_epoch(struct run *run, struct state *state, uint64_t at)
+{
+    if (!run->epochs)
+        return;
+    state->epoch = hash_mix64(hash_mix64(state->epoch, at), run->context);
+    state->epoch_loop = run->loop;
+}
+
+static bool starts(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* The share of divided work, written where the arguments say. */
+static void write_share(struct run *run, struct state *state, const char *name, const struct known_function *known,
+                        int64_t deeper, uint64_t at)
+{
+    bool clang = starts(name, "__kmpc");
+    unsigned bytes = clang && strstr(name, "_4") != NULL ? 4 : 8;
+    bool first = clang;
+    for (unsigned i = 0; known->effects[i]; i++) {
+        if (known->effects[i] != 'w')
+            continue;
+        struct value place = argument(run, state, i, deeper, at), value;
+        if (place.space == SPACE_NUMBER && value_is_zero(&place)) {
+            first = false;
+            continue;
+        }
+        uint32_t symbol;
+        if (first) { /* whether this is the last part: true in one thread */
+            symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 70 + i), SYMBOL_ONCE, run->loop);
+            value = value_of_symbol(symbol, TAINT_THREAD);
+            memory_store(run, state, &place, 4, &value, STORE_NUMBER_LIKE, at);
+        } else {
+            value = run_unknown(run, at, hash_mix64(run->context, 70 + i), TAINT_SHARE, run->loop);
+            memory_store(run, state, &place, bytes, &value, STORE_NUMBER_LIKE, at);
+        }
+        first = false;
+    }
+}
+
+static bool follow_passed(struct run *run, struct state *state, struct value function, struct value data, uint64_t at)
+{
+    if (function.space != SPACE_IMAGE || function.count != 0 || elf_code_bytes(run->file, (uint64_t)function.offset) == 0) {
+        run_reject(run, VSCAF_REASON_POINTER_CALL, at, "");
+        return false;
+    }
+    struct state *inner = malloc(sizeof *inner);
+    if (inner == NULL) {
+        run->no_memory = true;
+        return false;
+    }
+    state_copy(inner, state);
+    inner->registers[RSP].offset -= 8;
+    inner->registers[RDI] = data;
+    bool task = run->in_task;
+    run->in_task = true;
+    bool returns = follow_function(run, (uint64_t)function.offset, inner, at);
+    run->in_task = task;
+    if (returns) {
+        state->stack_taints |= inner->stack_taints;
+        state->stack_float_taints |= inner->stack_float_taints;
+        state->spilled_taints |= inner->spilled_taints;
+        state->stack_sums &= inner->stack_sums;
+        new_epoch(run, state, at);
+    }
+    free(inner);
+    return true;
+}
+
+/* False: it does not return. */
+static bool call_known(struct run *run, struct state *state, const char *name, int64_t deeper, uint64_t at)
+{
+    unsigned number;
+    const struct known_function *known = known_function(name, &number);
+    if (strcmp(name, "__tls_get_addr") == 0) {
+        struct value place = argument(run, state, 0, deeper, at), result = {0};
+        if (place.space == SPACE_IMAGE && place.count == 0) {
+            struct elf_reference module = elf_reference_at(run->file, (uint64_t)place.offset),
+                                 offset = elf_reference_at(run->file, (uint64_t)place.offset + 8);
+            const unsigned char *word = elf_at(run->file, (uint64_t)place.offset + 8, 8);
+            if (module.type == R_X86_64_DTPMOD64 && module.defined_here && (offset.type == 0 || offset.defined_here)) {
+                int64_t distance = 0;
+                if (offset.type == 0 && word != NULL)
+                    memcpy(&distance, word, sizeof distance);
+                else
+                    distance = (int64_t)offset.value;
+                result = (struct value){.space = SPACE_THREAD, .offset = distance};
+                forget_changed(run, state, at);
+                register_set(state, RAX, &result);
+                return true;
+            }
+            run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, module.name);
+        }
+        run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
+        forget_changed(run, state, at);
+        return true;
+    }
+    if (known == NULL) {
+        run->stores_integers = true;
+        run_reject(run, VSCAF_REASON_UNKNOWN_CALL, at, name);
+        forget_changed(run, state, at);
+        new_epoch(run, state, at);
+        return true;
+    }
+    run->relies.words[number / 64] |= UINT64_C(1) << number % 64;
+    struct value result = run_unknown(run, at, hash_mix64(run->steps, 11), 0, run->loop);
+    uint32_t symbol;
+    switch (known->class) {
+    case KNOWN_ENDS: return false;
+    case KNOWN_NUMBER:
+        symbol = symbol_of(&run->symbols, 1, SYMBOL_THREAD, 0);
+        result = value_of_symbol(symbol, TAINT_THREAD);
+        if (run->in_task)
+            run_reject(run, VSCAF_REASON_NUMBER_ALONE, at, name);
+        break;
+    case KNOWN_TEAM:
+        symbol = symbol_of(&run->symbols, 1, SYMBOL_TEAM, 0);
+        result = value_of_symbol(symbol, TAINT_TEAM);
+        break;
+    case KNOWN_TOLD: result = run_unknown(run, 0, number, 0, 0); break;
+    case KNOWN_BARRIER:
+        run->barriers++;
+        new_epoch(run, state, at);
+        break;
+    case KNOWN_LOCK:
+        state->locks++;
+        new_epoch(run, state, at);
+        break;
+    case KNOWN_UNLOCK:
+        state->locks -= state->locks > 0;
+        new_epoch(run, state, at);
+        break;
+    case KNOWN_ONCE:
+        symbol = symbol_of(&run->symbols, hash_mix64(at, run->context), SYMBOL_ONCE, run->loop);
+        result = value_of_symbol(symbol, TAINT_THREAD);
+        break;
+    case KNOWN_SHARE:
+        write_share(run, state, name, known, deeper, at);
+        result = run_unknown(run, at, hash_mix64(run->context, 71), TAINT_SHARE, run->loop);
+        break;
+    case KNOWN_TASK: {
+        struct value function = argument(run, state, 0, deeper, at), data = argument(run, state, 1, deeper, at),
+                     copies = argument(run, state, 2, deeper, at);
+        if (!state_is_divided(state))
+            run_reject(run, VSCAF_REASON_COUNTS, at, name);
+        if (!value_is_zero(&copies))
+            run_reject(run, VSCAF_REASON_POINTER_CALL, at, name);
+        bool loop = starts(name, "GOMP_taskloop");
+        state->in_share += loop;
+        follow_passed(run, state, function, data, at);
+        state->in_share -= loop;
+        break;
+    }
+    case KNOWN_OUTPUT:
+        if (!state_is_divided(state))
+            run_reject(run, VSCAF_REASON_COUNTS, at, name);
+        for (unsigned i = 0; i < ARGUMENTS && known->effects[i]; i++) {
+            struct value value = argument(run, state, i, deeper, at);
+            if ((value.taints & TAINTS_NUMBER) || state->vectors[i].taints & TAINTS_NUMBER)
+                run_reject(run, VSCAF_REASON_TELLS, at, name);
+        }
+        break;
+    case KNOWN_MEMORY:
+        symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 12), SYMBOL_OTHER, run->loop);
+        result = value_of_symbol(symbol, 0);
+        result.space = SPACE_HEAP;
+        /* How much is allocated tells a number too. */
+        for (unsigned i = 0; known->effects[i]; i++) {
+            struct value size = argument(run, state, i, deeper, at);
+            if (!run->silent && (size.taints & (TAINTS_NUMBER | TAINT_SHARE)))
+                run->heap_numbers = true;
+        }
+        break;
+    default: break;
+    }
+    if (known->class == KNOWN_PLAIN) {
+        /* It reads its arguments before it writes any. */
+        struct value size = argument(run, state, 2, deeper, at), one = value_number(1), eight = value_number(8);
+        struct value stored = run_unknown(run, at, hash_mix64(run->steps, 13), 0, run->loop);
+        for (unsigned i = 0; known->effects[i]; i++) {
+            struct value place = argument(run, state, i, deeper, at);
+            char effect = known->effects[i];
+            if (effect == 'r' || effect == 'R') {
+                memory_read_any(run, state, &place, effect == 'R' ? &size : &one, at);
+                if (place.space == SPACE_STACK || (place.taints & TAINT_STACK)) {
+                    stored.taints |= state->stack_taints | state->spilled_taints;
+                    for (size_t s = 0; s < state->slot_count; s++)
+                        if (state->slots[s].place < THREAD_PLACES)
+                            stored.taints |= taints_of(&state->slots[s].value);
+                } else if (place.space == SPACE_THREAD) {
+                    stored.taints |= state->thread_taints;
+                } else if (place.space == SPACE_HEAP) {
+                    stored.taints |= run->heap_taints;
+                } else {
+                    stored.taints |= TAINT_LOADED;
+                }
+            } else if (effect == '-') {
+                stored.taints |= strcmp(name, "memset") == 0 ? place.taints & TAINTS_NUMBER : 0;
+            }
+            result.taints |= place.taints & TAINTS_NUMBER;
+        }
+        if (starts(name, "memset") || starts(name, "__memset")) {
+            struct value filled = argument(run, state, 1, deeper, at);
+            stored.flags = value_is_zero(&filled) ? FLAG_SUM : 0;
+        }
+        for (unsigned i = 0; known->effects[i]; i++) {
+            struct value place = argument(run, state, i, deeper, at);
+            if (known->effects[i] == 'w' || known->effects[i] == 'W')
+                memory_fill(run, state, &place, known->effects[i] == 'W' ? &size : &eight, &stored, at);
+            if (known->effects[i] == 'W') {
+                result = place; /* memset and its relatives return it */
+                result.taints &= (uint8_t)~TAINTS_OWN;
+            }
+        }
+        for (unsigned i = 0; i < 8; i++)
+            result.taints |= state->vectors[i].taints & TAINTS_NUMBER;
+    }
+    uint8_t numbers = state->vectors[0].taints | state->vectors[1].taints;
+    forget_changed(run, state, at);
+    state->vectors[0].taints = numbers;
+    register_set(state, RAX, &result);
+    return true;
+}
+
+bool call_target(struct run *run, struct state *state, const struct instruction *call, bool jump)
+{
+    uint64_t at = call->address, entry = 0;
+    const char *name = NULL;
+    int64_t deeper = jump ? 8 : 0;
+    if (call->flow == FLOW_CALL || call->flow == FLOW_JUMP) {
+        name = code_imported(run->file, call->target);
+        entry = call->target;
+    } else if (call->count > 0 && call->operands[0].kind == OPERAND_MEMORY) {
+        struct value place = memory_address(run, state, &call->operands[0]);
+        if (place.space == SPACE_IMAGE && place.count == 0) {
+            struct elf_reference reference = elf_reference_at(run->file, (uint64_t)place.offset);
+            if (reference.type == R_X86_64_TLSDESC && run->file->machine == EM_X86_64) {
+                struct value result = value_number((int64_t)reference.value - (int64_t)memory_thread_bytes(run->file));
+                if (!reference.defined_here)
+                    run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, reference.name);
+                register_set(state, RAX, &result);
+                return true;
+            }
+            if (reference.type != 0 && reference.name[0])
+                name = reference.name;
+            else if (reference.type != 0 && reference.defined_here)
+                entry = reference.value;
+        }
+    } else if (call->count > 0 && call->operands[0].kind == OPERAND_REGISTER && call->operands[0].number < REGISTERS_GENERAL) {
+        struct value target = register_get(state, call->operands[0].number);
+        if (target.count == 0 && (target.space == SPACE_IMAGE || (run->file->fixed && target.space == SPACE_NUMBER)))
+            entry = (uint64_t)target.offset;
+    }
+    if (name != NULL) {
+        /* A function that the object itself defines may be replaced by another one's, as the dynamic linker decides. */
+        return call_known(run, state, name, deeper, at);
+    }
+    if (entry == 0 || elf_code_bytes(run->file, entry) == 0) {
+        run_reject(run, VSCAF_REASON_POINTER_CALL, at, "");
+        forget_changed(run, state, at);
+        new_epoch(run, state, at);
+        return true;
+    }
+    struct value sp = state->registers[RSP];
+    if (!jump)
+        state->registers[RSP].offset -= 8;
+    bool returns = follow_function(run, entry, state, at);
+    state->registers[RSP] = sp;
+    return returns;
+}

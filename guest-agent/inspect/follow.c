@@ -1,0 +1,1064 @@
+/* Following a function's blocks, its branches and its loops. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+#define RSP 4u
+#define TURNS_MAX 20u  /* a loop with so many turns or fewer is followed turn by turn */
+#define ROUNDS_MAX 40u /* until it is known what a loop changes */
+#define EXITS_MAX 48u
+
+static const uint8_t kept_registers[] = {3, 5, 12, 13, 14, 15};
+
+/* A way out of a loop. */
+struct loop_exit {
+    int32_t from, to;
+    struct value left, right;
+    uint8_t condition; /* that holds on this way; CONDITION_OTHER: none is known */
+    struct state *state;
+};
+
+struct exits {
+    struct state *back; /* of all ways back to the header; NULL: none */
+    size_t count;
+    struct loop_exit all[EXITS_MAX];
+};
+
+/* One run of a function. */
+struct frame {
+    struct function *function;
+    uint64_t number;
+    struct state **in; /* of each block */
+    struct state *result;
+};
+
+static uint8_t taints_of(const struct value *value)
+{
+    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
+           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+}
+
+static bool numbered(uint8_t taints)
+{
+    return (taints & TAINTS_NUMBER) && !(taints & TAINT_SHARE);
+}
+
+static struct state *state_new(struct run *run, const struct state *from)
+{
+    struct state *state = malloc(sizeof *state);
+    if (state == NULL)
+        run->no_memory = true;
+    else
+        state_copy(state, from);
+    return state;
+}
+
+/* Closes the branches that meet at this block. */
+static void close_branches(struct state *state, uint64_t function, int32_t block)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < state->branch_count; i++)
+        if (state->branches[i].function != function || state->branches[i].joins != block)
+            state->branches[kept++] = state->branches[i];
+    state->branch_count = (uint16_t)kept;
+}
+
+/* What decides which of two states a thread is in. `divides`: the formula for shares. */
+static uint8_t choice_between(const struct state *one, const struct state *other, bool *divides)
+{
+    uint8_t taints = 0;
+    for (size_t i = 0; i < one->branch_count; i++)
+        for (size_t j = 0; j < other->branch_count; j++) {
+            const struct open_branch *left = &one->branches[i], *right = &other->branches[j];
+            if (left->function != right->function || left->joins != right->joins || left->ways == right->ways)
+                continue;
+            if (left->divides && right->divides)
+                *divides = true;
+            else
+                taints |= left->taints | right->taints;
+        }
+    return taints & TAINT_SHARE ? 0 : taints & TAINTS_NUMBER;
+}
+
+static bool range_empty(const struct state *state, const struct range *range)
+{
+    struct value size;
+    return value_add(&range->low, &range->high, -1, &size) && state_at_least_zero(state, &size);
+}
+
+static bool range_covered(const struct state *state, const struct range *range)
+{
+    struct value low, high;
+    for (size_t i = 0; i < state->range_count; i++)
+        if (value_add(&range->low, &state->ranges[i].low, -1, &low) && state_at_least_zero(state, &low)
+            && value_add(&state->ranges[i].high, &range->high, -1, &high) && state_at_least_zero(state, &high))
+            return true;
+    return range_empty(state, range);
+}
+
+static struct value merged(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
+                           const struct value *other, bool divides, uint8_t taints)
+{
+    if (value_equal(one, other))
+        return *one;
+    struct value value = step_select(run, state, at, place, one, other, divides);
+    uint32_t symbol;
+    bool bounded = value_is_symbol(&value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
+    if (!bounded && !(value.taints & TAINT_SHARE))
+        value.taints |= taints;
+    return value;
+}
+
+static void merge(struct run *run, struct state *to, const struct state *from, uint64_t at)
+{
+    bool divides = false;
+    uint8_t taints = choice_between(to, from, &divides);
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        to->registers[r] = merged(run, to, at, r, &to->registers[r], &from->registers[r], divides, taints);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
+        to->vectors[v].taints |= from->vectors[v].taints;
+        to->vectors[v].flags &= from->vectors[v].flags;
+    }
+    to->left = merged(run, to, at, 60, &to->left, &from->left, false, taints);
+    to->right = merged(run, to, at, 61, &to->right, &from->right, false, taints);
+    to->stack_taints |= from->stack_taints;
+    to->thread_taints |= from->thread_taints;
+    to->stack_float_taints |= from->stack_float_taints;
+    to->spilled_taints |= from->spilled_taints;
+    to->thread_float_taints |= from->thread_float_taints;
+    to->stack_sums &= from->stack_sums;
+    to->thread_sums &= from->thread_sums;
+    size_t kept = 0;
+    for (size_t i = 0; i < to->slot_count; i++) {
+        struct slot slot = to->slots[i];
+        const struct slot *other = state_slot((struct state *)(uintptr_t)from, slot.place, slot.bytes);
+        if (other == NULL) {
+            state_taint_slot(to, &slot);
+            continue;
+        }
+        slot.value = merged(run, to, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints);
+        slot.floating &= other->floating;
+        to->slots[kept++] = slot;
+    }
+    to->slot_count = (uint16_t)kept;
+    for (size_t i = 0; i < from->slot_count; i++)
+        if (state_slot(to, from->slots[i].place, from->slots[i].bytes) == NULL)
+            state_taint_slot(to, &from->slots[i]);
+    struct range both[2 * RANGES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < to->range_count; i++)
+        if (range_covered(from, &to->ranges[i]))
+            both[count++] = to->ranges[i];
+    for (size_t i = 0; i < from->range_count; i++)
+        if (range_covered(to, &from->ranges[i]))
+            both[count++] = from->ranges[i];
+    to->range_count = 0;
+    for (size_t i = 0; i < count; i++)
+        state_add_range(&run->symbols, to, &both[i].low, &both[i].high);
+    kept = 0;
+    for (size_t i = 0; i < to->bound_count; i++)
+        for (size_t j = 0; j < from->bound_count; j++)
+            if (value_equal(&to->bounds[i], &from->bounds[j])) {
+                to->bounds[kept++] = to->bounds[i];
+                break;
+            }
+    to->bound_count = (uint16_t)kept;
+    for (size_t i = 0; i < from->branch_count; i++) {
+        bool found = false;
+        for (size_t j = 0; j < to->branch_count; j++)
+            if (to->branches[j].function == from->branches[i].function && to->branches[j].joins == from->branches[i].joins) {
+                to->branches[j].taints |= from->branches[i].taints;
+                to->branches[j].ways |= from->branches[i].ways;
+                to->branches[j].once &= from->branches[i].once;
+                to->branches[j].divides =
+                    to->branches[j].divides && from->branches[i].divides ? to->branches[j].divides | from->branches[i].divides : 0;
+                found = true;
+            }
+        if (!found && to->branch_count < BRANCHES_MAX) {
+            to->branches[to->branch_count] = from->branches[i];
+            to->branches[to->branch_count++].once = false;
+        }
+    }
+    for (size_t j = 0; j < to->branch_count; j++) {
+        bool found = false;
+        for (size_t i = 0; i < from->branch_count; i++)
+            found |= to->branches[j].function == from->branches[i].function && to->branches[j].joins == from->branches[i].joins;
+        to->branches[j].once &= found;
+    }
+    if (to->in_share > from->in_share)
+        to->in_share = from->in_share;
+    if (to->locks > from->locks)
+        to->locks = from->locks;
+    if (to->epoch != from->epoch) {
+        to->epoch = hash_mix64(hash_mix64(to->epoch, from->epoch), at);
+        to->epoch_loop = run->loop;
+    }
+}
+
+static uint64_t block_address(const struct frame *frame, int32_t block)
+{
+    return frame->function->instructions[frame->function->blocks[block].first].address;
+}
+
+static void arrive(struct run *run, struct frame *frame, struct state **place, int32_t block, const struct state *state)
+{
+    struct state *arriving = state_new(run, state);
+    if (arriving == NULL)
+        return;
+    if (*place == NULL) {
+        *place = arriving;
+        return;
+    }
+    merge(run, *place, arriving, block_address(frame, block));
+    free(arriving);
+}
+
+static void leave(struct run *run, struct frame *frame, int32_t loop, int32_t from, int32_t to, const struct state *state,
+                  const struct value *left, const struct value *right, uint8_t condition, struct exits *exits)
+{
+    if (loop == CODE_NONE || (to != frame->function->loops[loop].header && code_in_loop(frame->function, to, loop))) {
+        arrive(run, frame, &frame->in[to], to, state);
+        return;
+    }
+    if (to == frame->function->loops[loop].header) {
+        arrive(run, frame, &exits->back, to, state);
+        return;
+    }
+    if (exits->count == EXITS_MAX) {
+        run_reject(run, VSCAF_REASON_UNKNOWN_CODE, block_address(frame, from), "a loop with many ways out");
+        return;
+    }
+    struct state *copy = state_new(run, state);
+    if (copy != NULL)
+        exits->all[exits->count++] = (struct loop_exit){
+            .from = from, .to = to, .left = *left, .right = *right, .condition = condition, .state = copy};
+}
+
+static void exits_free(struct exits *exits)
+{
+    for (size_t i = 0; i < exits->count; i++)
+        free(exits->all[i].state);
+    free(exits->back);
+    exits->count = 0;
+    exits->back = NULL;
+}
+
+static uint8_t opposite(uint8_t condition)
+{
+    switch (condition) {
+    case CONDITION_EQUAL: return CONDITION_NOT_EQUAL;
+    case CONDITION_NOT_EQUAL: return CONDITION_EQUAL;
+    case CONDITION_LESS: return CONDITION_GREATER_OR_EQUAL;
+    case CONDITION_LESS_OR_EQUAL: return CONDITION_GREATER;
+    case CONDITION_GREATER: return CONDITION_LESS_OR_EQUAL;
+    case CONDITION_GREATER_OR_EQUAL: return CONDITION_LESS;
+    default: return CONDITION_OTHER;
+    }
+}
+
+/* 1: it holds, 0: it does not, -1: it is not known. */
+static int decide(uint8_t condition, const struct value *difference, const struct value *left, const struct value *right)
+{
+    int64_t number, other;
+    if (!value_is_number(difference, &number))
+        return -1;
+    bool constants = value_is_number(left, &other) && value_is_number(right, &other);
+    if (constants && (left->offset < 0 || right->offset < 0) && condition > CONDITION_NOT_EQUAL)
+        return -1; /* signed and unsigned comparisons differ */
+    switch (condition) {
+    case CONDITION_EQUAL: return number == 0;
+    case CONDITION_NOT_EQUAL: return number != 0;
+    case CONDITION_LESS: return number < 0;
+    case CONDITION_LESS_OR_EQUAL: return number <= 0;
+    case CONDITION_GREATER: return number > 0;
+    case CONDITION_GREATER_OR_EQUAL: return number >= 0;
+    default: return -1;
+    }
+}
+
+/* What is known on the way where the condition holds. */
+static void assume(struct state *state, uint8_t condition, const struct value *difference)
+{
+    struct value zero = value_number(0), negated, bound;
+    if (!value_add(&zero, difference, -1, &negated) || difference->space != SPACE_NUMBER)
+        return;
+    negated.taints = 0;
+    bound = *difference;
+    bound.taints = bound.flags = negated.flags = 0;
+    switch (condition) {
+    case CONDITION_LESS:
+        bound.offset++;
+        state_add_bound(state, &bound);
+        break;
+    case CONDITION_LESS_OR_EQUAL: state_add_bound(state, &bound); break;
+    case CONDITION_GREATER:
+        negated.offset++;
+        state_add_bound(state, &negated);
+        break;
+    case CONDITION_GREATER_OR_EQUAL: state_add_bound(state, &negated); break;
+    case CONDITION_EQUAL:
+        state_add_bound(state, &bound);
+        state_add_bound(state, &negated);
+        break;
+    default: break;
+    }
+}
+
+/* The difference is not 0. If it is 0 in the turn in which a loop is left, that turn has not come yet. */
+static void assume_not_last(const struct run *run, struct state *state, const struct value *difference)
+{
+    for (size_t i = 0; i < difference->count; i++) {
+        const struct symbol *counter = &run->symbols.all[difference->terms[i].symbol];
+        int64_t factor = difference->terms[i].factor, number;
+        struct value turn = value_of_symbol(difference->terms[i].symbol, 0), rest, bound;
+        if (counter->kind != SYMBOL_COUNTER || !counter->has_most)
+            continue;
+        /* difference = factor * (counter - most) */
+        if (!value_add(difference, &turn, -factor, &rest) || !value_add(&rest, &run->symbols.limits[counter->most], factor, &rest)
+            || !value_is_number(&rest, &number) || number != 0 || !value_add(&turn, &run->symbols.limits[counter->most], -1, &bound))
+            continue;
+        bound.offset++;
+        bound.taints = bound.flags = 0;
+        state_add_bound(state, &bound);
+    }
+}
+
+/* Whether one thread of the team alone takes the way where the condition holds. */
+static bool taken_once(const struct run *run, uint8_t condition, const struct value *difference)
+{
+    uint32_t symbol;
+    if (difference->space != SPACE_NUMBER || difference->count == 0)
+        return false;
+    const struct symbol *first = &run->symbols.all[difference->terms[0].symbol];
+    if (first->kind == SYMBOL_ONCE && difference->count == 1) {
+        bool plain = value_is_symbol(difference, &symbol);
+        return (plain && (condition == CONDITION_NOT_EQUAL || condition == CONDITION_GREATER))
+               || (!plain && condition == CONDITION_EQUAL && difference->offset == -1);
+    }
+    if (condition != CONDITION_EQUAL)
+        return false;
+    if (value_is_symbol(difference, &symbol))
+        return first->kind == SYMBOL_THREAD;
+    /* thread = team - 1 */
+    if (difference->count != 2)
+        return false;
+    const struct symbol *second = &run->symbols.all[difference->terms[1].symbol];
+    bool order = first->kind == SYMBOL_THREAD && second->kind == SYMBOL_TEAM;
+    bool reverse = first->kind == SYMBOL_TEAM && second->kind == SYMBOL_THREAD;
+    int64_t thread = order ? difference->terms[0].factor : difference->terms[1].factor;
+    int64_t team = order ? difference->terms[1].factor : difference->terms[0].factor;
+    return (order || reverse) && ((thread == 1 && team == -1 && difference->offset == 1)
+                                  || (thread == -1 && team == 1 && difference->offset == -1));
+}
+
+static void branch(struct run *run, struct frame *frame, int32_t block, struct state *state, const struct instruction *last,
+                   int32_t loop, struct exits *exits)
+{
+    const struct block *of = &frame->function->blocks[block];
+    struct value left = state->left, right = state->right, difference;
+    bool known = value_add(&left, &right, -1, &difference);
+    uint8_t taints = taints_of(&left) | taints_of(&right);
+    if (taints & TAINT_LOCK)
+        run_reject(run, VSCAF_REASON_WAITS, last->address, "");
+    if (taints & TAINT_TEAM)
+        run->uses_team = true;
+    int holds = known ? decide(last->condition, &difference, &left, &right) : -1;
+    bool divides = step_condition_divides(run, &left, &right);
+    bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
+    bool opens = !divides && numbered(taints);
+    for (int way = 0; way < 2; way++) {
+        if (of->next[way] == CODE_NONE || holds == !way)
+            continue;
+        uint8_t condition = way ? last->condition : opposite(last->condition);
+        struct state *copy = state_new(run, state);
+        if (copy == NULL)
+            return;
+        if (known && holds < 0) {
+            assume(copy, condition, &difference);
+            if (condition == CONDITION_NOT_EQUAL)
+                assume_not_last(run, copy, &difference);
+        }
+        bool once = known && taken_once(run, condition, &difference);
+        bool larger = thread_first ? condition == CONDITION_LESS : condition == CONDITION_GREATER;
+        bool smaller = thread_first ? condition == CONDITION_GREATER_OR_EQUAL : condition == CONDITION_LESS_OR_EQUAL;
+        if (divides && !larger && !smaller) {
+            divides = false;
+            opens = true;
+        }
+        if ((opens || divides || once) && holds < 0) {
+            if (copy->branch_count == BRANCHES_MAX)
+                run_reject(run, VSCAF_REASON_UNKNOWN_CODE, last->address, "many branches by the thread's number");
+            else
+                copy->branches[copy->branch_count++] = (struct open_branch){.function = frame->number,
+                                                                            .joins = of->joins,
+                                                                            .taints = taints,
+                                                                            .ways = (uint8_t)(way + 1),
+                                                                            .once = once,
+                                                                            .divides = !divides ? 0 : larger ? 1 : 2};
+        }
+        leave(run, frame, loop, block, of->next[way], copy, &left, &right, condition, exits);
+        free(copy);
+    }
+}
+
+static bool out_of_steps(struct run *run, uint64_t at)
+{
+    if (run->steps > STEPS_MAX || run->symbols.no_memory)
+        run_reject(run, VSCAF_REASON_UNKNOWN_CODE, at, "too much code");
+    return run->steps > STEPS_MAX || run->symbols.no_memory || run->no_memory
+           || (!run->silent && run_rejected(run)); /* nothing more can change the result */
+}
+
+static void run_block(struct run *run, struct frame *frame, int32_t block, int32_t loop, struct exits *exits)
+{
+    const struct block *of = &frame->function->blocks[block];
+    struct state *state = state_new(run, frame->in[block]);
+    if (state == NULL)
+        return;
+    close_branches(state, frame->number, block);
+    struct value none = value_number(0);
+    bool goes_on = true;
+    for (uint32_t i = 0; i < of->count && goes_on; i++) {
+        const struct instruction *instruction = &frame->function->instructions[of->first + i];
+        run->steps++;
+        if (out_of_steps(run, instruction->address))
+            break;
+        switch (instruction->flow) {
+        case FLOW_NEXT:
+            step_instruction(run, state, instruction);
+            goes_on = instruction->operation != OPERATION_ENDS;
+            break;
+        case FLOW_CALL:
+        case FLOW_CALL_INDIRECT: goes_on = call_target(run, state, instruction, false); break;
+        case FLOW_BRANCH:
+            if (instruction->operation == OPERATION_UNKNOWN)
+                run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
+            branch(run, frame, block, state, instruction, loop, exits);
+            goes_on = false;
+            break;
+        case FLOW_JUMP: {
+            /* To a function of another object: a call that returns to the caller. */
+            break;
+        }
+        case FLOW_JUMP_INDIRECT:
+            goes_on = call_target(run, state, instruction, true);
+            if (goes_on)
+                arrive(run, frame, &frame->result, 0, state);
+            goes_on = false;
+            break;
+        case FLOW_RETURN:
+            arrive(run, frame, &frame->result, 0, state);
+            goes_on = false;
+            break;
+        default: break;
+        }
+    }
+    if (goes_on && !out_of_steps(run, block_address(frame, block)) && of->next[0] != CODE_NONE)
+        leave(run, frame, loop, block, of->next[0], state, &none, &none, CONDITION_OTHER, exits);
+    free(state);
+}
+
+static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t outer, struct exits *outer_exits);
+
+static void run_range(struct run *run, struct frame *frame, int32_t loop, struct exits *exits)
+{
+    struct function *function = frame->function;
+    int32_t first = loop == CODE_NONE ? 0 : function->blocks[function->loops[loop].header].position;
+    int32_t last = loop == CODE_NONE ? (int32_t)function->order_count - 1 : function->loops[loop].last;
+    for (int32_t position = first; position <= last; position++) {
+        int32_t block = function->order[position];
+        if (frame->in[block] == NULL || (loop != CODE_NONE && !code_in_loop(function, block, loop)))
+            continue;
+        int32_t inner = function->blocks[block].loop;
+        while (inner != loop && inner != CODE_NONE && function->loops[inner].outer != loop)
+            inner = function->loops[inner].outer;
+        if (inner == loop)
+            run_block(run, frame, block, loop, exits);
+        else if (inner != CODE_NONE && block == function->loops[inner].header)
+            run_loop(run, frame, inner, loop, exits);
+        if (out_of_steps(run, block_address(frame, block)))
+            return;
+    }
+}
+
+static void forget_inside(struct frame *frame, int32_t loop)
+{
+    for (size_t b = 0; b < frame->function->block_count; b++)
+        if (frame->in[b] != NULL && code_in_loop(frame->function, (int32_t)b, loop)) {
+            free(frame->in[b]);
+            frame->in[b] = NULL;
+        }
+}
+
+static void run_once(struct run *run, struct frame *frame, int32_t loop, const struct state *from, struct exits *exits)
+{
+    forget_inside(frame, loop);
+    struct state *copy = state_new(run, from);
+    if (copy == NULL)
+        return;
+    frame->in[frame->function->loops[loop].header] = copy;
+    run_range(run, frame, loop, exits);
+    forget_inside(frame, loop);
+}
+
+static void pass_exits(struct run *run, struct frame *frame, int32_t outer, struct exits *exits, struct exits *outer_exits)
+{
+    for (size_t i = 0; i < exits->count; i++) {
+        const struct loop_exit *exit = &exits->all[i];
+        leave(run, frame, outer, exit->from, exit->to, exit->state, &exit->left, &exit->right, exit->condition, outer_exits);
+    }
+}
+
+/* Follows a loop turn by turn while it is known whether it goes on. False: it is not. */
+static bool run_turns(struct run *run, struct frame *frame, int32_t loop, const struct state *in, int32_t outer,
+                      struct exits *outer_exits)
+{
+    uint64_t context = run->context;
+    /* What is found counts only if all turns are known, because then they are what really happens. */
+    bool silent = run->silent, tries = !silent && !frame->function->loops[loop].counted;
+    run->silent |= tries;
+    struct state *now = state_new(run, in);
+    bool done = false;
+    for (unsigned turn = 0; now != NULL && turn < TURNS_MAX && !done; turn++) {
+        struct exits exits = {0};
+        run->context = hash_mix64(context, turn + 1);
+        run_once(run, frame, loop, now, &exits);
+        run->context = context;
+        if (exits.back != NULL && exits.count > 0) {
+            exits_free(&exits);
+            break;
+        }
+        if (exits.back == NULL) {
+            if (!tries)
+                pass_exits(run, frame, outer, &exits, outer_exits);
+            done = true;
+        } else {
+            free(now);
+            now = exits.back;
+            exits.back = NULL;
+        }
+        exits_free(&exits);
+    }
+    free(now);
+    run->silent = silent;
+    if (done && tries) {
+        frame->function->loops[loop].counted = true;
+        return run_turns(run, frame, loop, in, outer, outer_exits);
+    }
+    frame->function->loops[loop].counted = done;
+    return done;
+}
+
+/* What a loop does to one place. */
+enum change { CHANGE_NONE, CHANGE_STEPS, CHANGE_CYCLES, CHANGE_ANY };
+struct changing {
+    uint8_t kind;
+    uint8_t taints, flags;
+    struct value step;
+};
+
+struct changes {
+    struct changing registers[REGISTERS_GENERAL];
+    struct vector vectors[REGISTERS - REGISTER_VECTOR];
+    struct changing slots[SLOTS_MAX];
+    uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
+    bool stack_sums, thread_sums, epoch;
+    uint8_t exit_taints;
+    bool shares;
+    bool wrong; /* a place was thought to change in steps, but does not: what followed from that must be forgotten */
+};
+
+/* Each thread begins at its own number, and goes on by the team's size: shares of all the work. */
+static bool cycles(const struct run *run, const struct value *begins, const struct value *step)
+{
+    if (step->space != SPACE_NUMBER || step->count != 1 || step->offset != 0)
+        return false;
+    const struct symbol *symbol = &run->symbols.all[step->terms[0].symbol];
+    for (size_t i = 0; i < begins->count; i++) {
+        const struct symbol *start = &run->symbols.all[begins->terms[i].symbol];
+        if (begins->terms[i].factor != step->terms[0].factor)
+            continue;
+        if (symbol->kind == SYMBOL_TEAM && start->kind == SYMBOL_THREAD)
+            return true;
+        if (symbol->kind == SYMBOL_PRODUCT && start->kind == SYMBOL_PRODUCT) {
+            uint32_t team = run->symbols.all[symbol->left].kind == SYMBOL_TEAM ? symbol->right
+                            : run->symbols.all[symbol->right].kind == SYMBOL_TEAM ? symbol->left : 0;
+            uint32_t thread = run->symbols.all[start->left].kind == SYMBOL_THREAD ? start->right
+                              : run->symbols.all[start->right].kind == SYMBOL_THREAD ? start->left : 0;
+            if (team != 0 && team == thread)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Only that places change in no known way is kept, and whether the turns are shares. */
+static void forget_changes(struct changes *changes)
+{
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        changes->registers[r] =
+            (struct changing){.flags = 0xff, .kind = changes->registers[r].kind == CHANGE_ANY ? CHANGE_ANY : CHANGE_NONE};
+    for (size_t i = 0; i < SLOTS_MAX; i++)
+        changes->slots[i] =
+            (struct changing){.flags = 0xff, .kind = changes->slots[i].kind == CHANGE_ANY ? CHANGE_ANY : CHANGE_NONE};
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
+        changes->vectors[v] = (struct vector){.flags = 0xff};
+    changes->stack_taints = changes->thread_taints = changes->stack_float_taints = changes->thread_float_taints = 0;
+    changes->spilled_taints = 0;
+    changes->stack_sums = changes->thread_sums = true;
+    changes->epoch = changes->wrong = false;
+}
+
+static struct value turn_value(struct run *run, const struct changing *change, const struct value *in, uint32_t instance,
+                               uint64_t place, uint32_t counter)
+{
+    struct value value = *in, steps;
+    if (change->kind == CHANGE_NONE)
+        return value;
+    if (change->kind == CHANGE_STEPS) {
+        struct value turns = value_of_symbol(counter, 0);
+        uint8_t flags = in->flags;
+        if (value_multiply(&run->symbols, &turns, &change->step, &steps) && value_add(in, &steps, 1, &value)) {
+            value.taints |= change->taints;
+            value.flags = flags & change->flags;
+            return value;
+        }
+    }
+    uint32_t symbol = symbol_of(&run->symbols, hash_mix64(run->symbols.loops[instance].key, hash_mix64(place, change->kind)), SYMBOL_TURN, instance);
+    uint8_t taints = (uint8_t)(taints_of(in) | change->taints);
+    if (change->kind == CHANGE_CYCLES)
+        taints = (uint8_t)((taints & ~TAINTS_NUMBER) | TAINT_SHARE);
+    value = value_of_symbol(symbol, taints);
+    value.flags = in->flags & change->flags;
+    return value;
+}
+
+/* Compares a place at the turn's start and at its end. True: more is known to change than before. */
+static bool learn_change(struct run *run, struct changes *changes, struct changing *change, const struct value *in,
+                         const struct value *start, const struct value *end, uint32_t instance)
+{
+    struct changing before = *change;
+    struct value step;
+    change->taints |= taints_of(end);
+    change->flags &= end->flags;
+    struct value plain_start = *start, plain_end = *end;
+    plain_start.taints = plain_end.taints = plain_start.flags = plain_end.flags = 0;
+    bool same = value_equal(&plain_start, &plain_end);
+    switch (change->kind) {
+    case CHANGE_NONE:
+        if (same)
+            break;
+        if (value_add(&plain_end, &plain_start, -1, &step) && step.space == SPACE_NUMBER
+            && !value_varies(&run->symbols, &step, instance)) {
+            change->kind = cycles(run, in, &step) ? CHANGE_CYCLES : CHANGE_STEPS;
+            change->step = step;
+        } else {
+            change->kind = CHANGE_ANY;
+        }
+        break;
+    case CHANGE_STEPS:
+    case CHANGE_CYCLES:
+        if (!value_add(&plain_end, &plain_start, -1, &step) || !value_equal(&step, &change->step)) {
+            change->kind = CHANGE_ANY;
+            changes->wrong = true;
+        }
+        break;
+    default: break;
+    }
+    if (change->kind == CHANGE_CYCLES)
+        change->taints &= (uint8_t)~TAINTS_NUMBER;
+    return before.kind != change->kind || before.taints != change->taints || before.flags != change->flags;
+}
+
+static void make_turn(struct run *run, struct state *turn, const struct state *in, const struct changes *changes,
+                      uint32_t instance, uint32_t counter, const struct frame *frame)
+{
+    state_copy(turn, in);
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        turn->registers[r] = turn_value(run, &changes->registers[r], &in->registers[r], instance, r, counter);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
+        turn->vectors[v].taints |= changes->vectors[v].taints;
+        turn->vectors[v].flags &= changes->vectors[v].flags;
+    }
+    for (size_t i = 0; i < in->slot_count; i++)
+        turn->slots[i].value = turn_value(run, &changes->slots[i], &in->slots[i].value, instance,
+                                          hash_mix64(200, (uint64_t)in->slots[i].place), counter);
+    turn->stack_taints |= changes->stack_taints;
+    turn->thread_taints |= changes->thread_taints;
+    turn->stack_float_taints |= changes->stack_float_taints;
+    turn->spilled_taints |= changes->spilled_taints;
+    turn->thread_float_taints |= changes->thread_float_taints;
+    turn->stack_sums &= changes->stack_sums;
+    turn->thread_sums &= changes->thread_sums;
+    if (changes->epoch) {
+        turn->epoch = hash_mix64(run->symbols.loops[instance].key, 300);
+        turn->epoch_loop = instance;
+    }
+    turn->in_share += changes->shares;
+    if (!changes->shares && numbered(changes->exit_taints) && turn->branch_count < BRANCHES_MAX)
+        turn->branches[turn->branch_count++] =
+            (struct open_branch){.function = frame->number, .joins = -2 - (int32_t)instance, .taints = changes->exit_taints};
+    struct value unknown = run_unknown(run, 0, run->symbols.loops[instance].key, changes->exit_taints, instance);
+    turn->left = unknown;
+    turn->right = value_number(0);
+}
+
+static bool learn(struct run *run, struct changes *changes, const struct state *in, const struct state *turn,
+                  const struct exits *exits, uint32_t instance)
+{
+    bool more = false;
+    for (size_t i = 0; i < exits->count; i++) {
+        uint8_t taints = (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
+        more |= (changes->exit_taints | taints) != changes->exit_taints;
+        changes->exit_taints |= taints;
+    }
+    bool shares = (changes->exit_taints & TAINT_SHARE) != 0;
+    if (shares != changes->shares) {
+        /* What was learned of sums was learned as if each thread took every turn. */
+        changes->shares = shares;
+        return true;
+    }
+    const struct state *end = exits->back;
+    if (end == NULL)
+        return more;
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        more |= learn_change(run, changes, &changes->registers[r], &in->registers[r], &turn->registers[r], &end->registers[r], instance);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
+        struct vector *vector = &changes->vectors[v], before = *vector;
+        vector->taints |= end->vectors[v].taints;
+        vector->flags &= end->vectors[v].flags;
+        more |= before.taints != vector->taints || before.flags != vector->flags;
+    }
+    /* Own memory: what is there at a turn's end may be in its arrays at the next one's start. */
+    struct state *own = calloc(1, sizeof *own);
+    if (own == NULL) {
+        run->no_memory = true;
+        return false;
+    }
+    own->stack_taints = changes->stack_taints | end->stack_taints;
+    own->thread_taints = changes->thread_taints | end->thread_taints;
+    own->stack_float_taints = changes->stack_float_taints | end->stack_float_taints;
+    own->spilled_taints = changes->spilled_taints | end->spilled_taints;
+    own->thread_float_taints = changes->thread_float_taints | end->thread_float_taints;
+    for (size_t i = 0; i < end->slot_count; i++)
+        if (state_slot((struct state *)(uintptr_t)in, end->slots[i].place, end->slots[i].bytes) == NULL)
+            state_taint_slot(own, &end->slots[i]);
+    for (size_t i = 0; i < in->slot_count; i++) {
+        const struct slot *slot = &in->slots[i];
+        const struct slot *other = state_slot((struct state *)(uintptr_t)end, slot->place, slot->bytes);
+        uint8_t taints = slot->place >= THREAD_PLACES ? own->thread_taints | own->thread_float_taints
+                                                      : own->stack_taints | own->stack_float_taints | own->spilled_taints;
+        struct value gone = run_unknown(run, 1, (uint64_t)slot->place, taints, instance);
+        more |= learn_change(run, changes, &changes->slots[i], &slot->value, &turn->slots[i].value,
+                             other != NULL ? &other->value : &gone, instance);
+    }
+    bool stack_sums = changes->stack_sums && end->stack_sums, thread_sums = changes->thread_sums && end->thread_sums;
+    bool epoch = changes->epoch || end->epoch != turn->epoch;
+    more |= own->stack_taints != changes->stack_taints || own->thread_taints != changes->thread_taints
+            || own->stack_float_taints != changes->stack_float_taints || own->spilled_taints != changes->spilled_taints
+            || own->thread_float_taints != changes->thread_float_taints || stack_sums != changes->stack_sums
+            || thread_sums != changes->thread_sums || epoch != changes->epoch;
+    changes->stack_taints = own->stack_taints;
+    changes->thread_taints = own->thread_taints;
+    changes->stack_float_taints = own->stack_float_taints;
+    changes->spilled_taints = own->spilled_taints;
+    changes->thread_float_taints = own->thread_float_taints;
+    free(own);
+    changes->stack_sums = stack_sums;
+    changes->thread_sums = thread_sums;
+    changes->epoch = epoch;
+    return more;
+}
+
+/* The turn in which a loop is left this way, counted from 0. False: it is not known. */
+static bool turns_until(struct run *run, const struct loop_exit *exit, uint32_t counter, uint32_t instance, struct value *turns)
+{
+    struct value difference, without, symbol = value_of_symbol(counter, 0), zero = value_number(0);
+    if (!value_add(&exit->left, &exit->right, -1, &difference) || difference.space != SPACE_NUMBER)
+        return false;
+    int64_t factor = value_factor(&difference, counter);
+    if (factor == 0 || !value_add(&difference, &symbol, -factor, &without) || value_varies(&run->symbols, &without, instance))
+        return false;
+    without.taints = without.flags = 0;
+    int64_t extra = 0;
+    switch (exit->condition) {
+    case CONDITION_EQUAL: break;
+    case CONDITION_LESS: extra = 1; if (factor > 0) return false; break;
+    case CONDITION_LESS_OR_EQUAL: if (factor > 0) return false; break;
+    case CONDITION_GREATER: extra = 1; if (factor < 0) return false; break;
+    case CONDITION_GREATER_OR_EQUAL: if (factor < 0) return false; break;
+    default: return false;
+    }
+    int64_t size = factor < 0 ? -factor : factor, number;
+    struct value numerator;
+    if (!value_add(&zero, &without, factor < 0 ? 1 : -1, &numerator))
+        return false;
+    if (value_is_number(&numerator, &number) && exit->condition != CONDITION_EQUAL) {
+        if (number < 0)
+            return false;
+        /* The first turn at which the sum reaches the limit. */
+        *turns = value_number(extra ? number / size + 1 : (number + size - 1) / size);
+        return true;
+    }
+    if (exit->condition != CONDITION_EQUAL && size != 1)
+        return false;
+    if (numerator.offset % size != 0)
+        return false;
+    for (size_t i = 0; i < numerator.count; i++) {
+        if (numerator.terms[i].factor % size != 0)
+            return false;
+        numerator.terms[i].factor /= size;
+    }
+    numerator.offset = numerator.offset / size + extra;
+    numerator.flags = 0;
+    *turns = numerator;
+    return true;
+}
+
+/* Adds what the turns 0 .. counter - 1 have written to the state at a turn's start. */
+static void add_earlier_turns(struct run *run, struct state *turn, const struct state *end, uint32_t counter, uint32_t instance)
+{
+    struct value zero = value_number(0), count = value_of_symbol(counter, 0);
+    for (size_t i = 0; i < end->range_count; i++) {
+        struct range range = end->ranges[i], first;
+        int64_t step = value_factor(&range.low, counter), bytes, other = value_factor(&range.high, counter);
+        struct value size, moved;
+        if (step == 0 || step != other || !value_replace(&range.low, counter, &zero, &first.low)
+            || !value_replace(&range.high, counter, &zero, &first.high) || value_varies(&run->symbols, &first.low, instance)
+            || value_varies(&run->symbols, &first.high, instance))
+            continue;
+        int64_t distance = step < 0 ? -step : step;
+        struct value stride = value_number(distance), gap;
+        /* Turn by turn without gaps. */
+        if (!value_add(&first.high, &first.low, -1, &size) || !value_add(&size, &stride, -1, &gap))
+            continue;
+        bool dense = value_is_number(&gap, &bytes) && bytes >= 0;
+        if (!dense || !value_scale(&count, distance, &moved))
+            continue;
+        if (step > 0) {
+            struct value high;
+            if (value_add(&first.low, &moved, 1, &high))
+                state_add_range(&run->symbols, turn, &first.low, &high);
+        } else {
+            struct value low;
+            if (value_add(&first.high, &moved, -1, &low))
+                state_add_range(&run->symbols, turn, &low, &first.high);
+        }
+    }
+}
+
+static void replace_counter(struct state *state, uint32_t counter, const struct value *by)
+{
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        value_replace(&state->registers[r], counter, by, &state->registers[r]);
+    for (size_t i = 0; i < state->slot_count; i++)
+        value_replace(&state->slots[i].value, counter, by, &state->slots[i].value);
+    for (size_t i = 0; i < state->range_count; i++) {
+        value_replace(&state->ranges[i].low, counter, by, &state->ranges[i].low);
+        value_replace(&state->ranges[i].high, counter, by, &state->ranges[i].high);
+    }
+    for (size_t i = 0; i < state->bound_count; i++)
+        value_replace(&state->bounds[i], counter, by, &state->bounds[i]);
+    struct range all[RANGES_MAX];
+    size_t count = state->range_count;
+    memcpy(all, state->ranges, count * sizeof all[0]);
+    state->range_count = 0;
+    for (size_t i = 0; i < count; i++)
+        state_add_range(NULL, state, &all[i].low, &all[i].high);
+}
+
+/* A loop that only looks at a place until another thread changes it. */
+static void check_wait(struct run *run, const struct exits *exits, uint32_t instance, bool barrier, uint64_t at)
+{
+    bool waits = exits->count > 0, found = false;
+    for (size_t i = 0; i < exits->count && waits; i++) {
+        const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
+        for (size_t s = 0; s < 2; s++)
+            for (size_t t = 0; t < sides[s]->count; t++) {
+                const struct symbol *symbol = &run->symbols.all[sides[s]->terms[t].symbol];
+                bool load = symbol->kind == SYMBOL_LOAD;
+                bool still = load && !(symbol->left != 0 && loop_inner(&run->symbols, symbol->left, instance) == symbol->left);
+                found |= still;
+                if (!still && symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance))
+                    waits = false;
+            }
+        if (!(taints_of(&exits->all[i].left) & TAINT_LOADED) && !(taints_of(&exits->all[i].right) & TAINT_LOADED))
+            waits = false;
+    }
+    if (!waits || !found || barrier)
+        return;
+    /* Flags of the threads: by the rule for such places (inspect.c). */
+    for (size_t i = 0; i < exits->count; i++) {
+        const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
+        for (size_t s = 0; s < 2; s++)
+            for (size_t t = 0; t < sides[s]->count; t++) {
+                const struct symbol *symbol = &run->symbols.all[sides[s]->terms[t].symbol];
+                if (symbol->kind == SYMBOL_LOAD && numbered(symbol->taints))
+                    return;
+            }
+    }
+    run_reject(run, VSCAF_REASON_WAITS, at, "");
+}
+
+static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t outer, struct exits *outer_exits)
+{
+    struct loop *of = &frame->function->loops[loop];
+    struct state *in = frame->in[of->header];
+    frame->in[of->header] = NULL;
+    if (in == NULL)
+        return;
+    close_branches(in, frame->number, of->header);
+    if (!of->symbolic) {
+        if (run_turns(run, frame, loop, in, outer, outer_exits)) {
+            free(in);
+            return;
+        }
+        of->symbolic = true;
+    }
+    if (out_of_steps(run, block_address(frame, of->header))) {
+        free(in);
+        return;
+    }
+    uint64_t context = run->context, key = hash_mix64(context, block_address(frame, of->header));
+    uint32_t around = run->loop, instance = loop_instance_of(&run->symbols, key, around);
+    uint32_t counter = symbol_of(&run->symbols, hash_mix64(key, 400), SYMBOL_COUNTER, instance);
+    struct changes *changes = calloc(1, sizeof *changes);
+    struct state *turn = malloc(sizeof *turn);
+    struct exits exits = {0};
+    if (changes == NULL || turn == NULL || counter == 0 || instance == 0) {
+        run->no_memory |= changes == NULL || turn == NULL;
+        free(changes);
+        free(turn);
+        free(in);
+        return;
+    }
+    forget_changes(changes);
+    bool silent = run->silent, stable = false;
+    run->loop = instance;
+    run->context = key;
+    run->silent = true;
+    for (unsigned round = 0; round < ROUNDS_MAX && !stable && !out_of_steps(run, 0); round++) {
+        exits_free(&exits);
+        make_turn(run, turn, in, changes, instance, counter, frame);
+        run_once(run, frame, loop, turn, &exits);
+        stable = !learn(run, changes, in, turn, &exits, instance);
+        if (changes->wrong)
+            forget_changes(changes);
+    }
+    if (!stable && !out_of_steps(run, 0)) {
+        run->silent = silent;
+        run_reject(run, VSCAF_REASON_UNKNOWN_CODE, block_address(frame, of->header), "a loop that was not understood");
+    }
+    /* How many turns there are. */
+    struct value turns;
+    run->symbols.all[counter].has_most = false;
+    for (size_t i = 0; i < exits.count; i++) {
+            if (!turns_until(run, &exits.all[i], counter, instance, &turns))
+            continue;
+        symbol_limit(&run->symbols, counter, &turns);
+        break;
+    }
+    /* Once more, and now what is found counts. What earlier turns have written is known. */
+    if (exits.back != NULL) {
+        struct state *end = exits.back;
+        exits.back = NULL;
+        make_turn(run, turn, in, changes, instance, counter, frame);
+        add_earlier_turns(run, turn, end, counter, instance);
+        free(end);
+    }
+    exits_free(&exits);
+    run->silent = silent;
+    uint64_t barriers = run->barriers;
+    run_once(run, frame, loop, turn, &exits);
+    if (!silent)
+        check_wait(run, &exits, instance, run->barriers != barriers, block_address(frame, of->header));
+    run->loop = around;
+    run->context = context;
+    for (size_t i = 0; i < exits.count; i++) {
+        struct state *left = exits.all[i].state;
+        if (turns_until(run, &exits.all[i], counter, instance, &turns)) {
+            replace_counter(left, counter, &turns);
+            turns.taints = taints_of(&exits.all[i].left) | taints_of(&exits.all[i].right);
+        }
+        left->in_share = left->in_share > changes->shares ? left->in_share - changes->shares : 0;
+        size_t kept = 0;
+        for (size_t b = 0; b < left->branch_count; b++)
+            if (left->branches[b].joins != -2 - (int32_t)instance)
+                left->branches[kept++] = left->branches[b];
+        left->branch_count = (uint16_t)kept;
+        /* How often the loop turned depends on its limit. */
+        uint8_t numbers = numbered(changes->exit_taints) && !changes->shares ? changes->exit_taints & TAINTS_NUMBER : 0;
+        if (changes->shares)
+            numbers = TAINT_SHARE;
+        for (unsigned r = 0; numbers && r < REGISTERS_GENERAL; r++)
+            if (changes->registers[r].kind == CHANGE_STEPS || (changes->registers[r].kind == CHANGE_ANY && changes->shares))
+                left->registers[r].taints |= numbers;
+        for (size_t s = 0; numbers && s < in->slot_count; s++) {
+            if (changes->slots[s].kind != CHANGE_STEPS && !(changes->slots[s].kind == CHANGE_ANY && changes->shares))
+                continue;
+            struct slot *slot = state_slot(left, in->slots[s].place, in->slots[s].bytes);
+            if (slot != NULL)
+                slot->value.taints |= numbers;
+        }
+    }
+    pass_exits(run, frame, outer, &exits, outer_exits);
+    exits_free(&exits);
+    free(changes);
+    free(turn);
+    free(in);
+}
+
+bool follow_function(struct run *run, uint64_t entry, struct state *state, uint64_t from)
+{
+    for (unsigned i = 0; i < run->calls; i++)
+        if (run->entries[i] == entry) {
+            run_reject(run, VSCAF_REASON_UNKNOWN_CODE, from, "a function that calls itself");
+            return false;
+        }
+    struct function *function = code_function(run->code, entry);
+    if (function == NULL || !function->understood || run->calls == CALLS_MAX) {
+        run_reject(run, VSCAF_REASON_UNKNOWN_CODE, function != NULL && !function->understood ? function->stopped_at : from, "");
+        return false;
+    }
+    uint64_t context = run->context;
+    run->context = hash_mix64(context, from);
+    run->entries[run->calls] = entry;
+    run->frames[run->calls] = state->registers[RSP].offset;
+    run->calls++;
+    struct frame frame = {.function = function, .number = ++run->call_number, .in = calloc(function->block_count, sizeof *frame.in)};
+    bool returns = false;
+    if (frame.in == NULL || (frame.in[0] = state_new(run, state)) == NULL) {
+        run->no_memory = true;
+    } else {
+        struct exits none = {0};
+        struct value kept[sizeof kept_registers];
+        for (size_t i = 0; i < sizeof kept_registers; i++)
+            kept[i] = state->registers[kept_registers[i]];
+        int64_t end = state->registers[RSP].offset;
+        run_range(run, &frame, CODE_NONE, &none);
+        exits_free(&none);
+        if (frame.result != NULL) {
+            returns = true;
+            state_copy(state, frame.result);
+            /* The calling convention: these are as before. */
+            for (size_t i = 0; i < sizeof kept_registers; i++)
+                state->registers[kept_registers[i]] = kept[i];
+            size_t open = 0;
+            for (size_t b = 0; b < state->branch_count; b++)
+                if (state->branches[b].function != frame.number)
+                    state->branches[open++] = state->branches[b];
+            state->branch_count = (uint16_t)open;
+            if (state->registers[RSP].space == SPACE_STACK && state->registers[RSP].count == 0)
+                state_forget_places(state, INT64_MIN, end, true);
+        }
+    }
+    for (size_t b = 0; frame.in != NULL && b < function->block_count; b++)
+        free(frame.in[b]);
+    free(frame.in);
+    free(frame.result);
+    run->calls--;
+    run->context = context;
+    return returns;
+}

@@ -1,0 +1,460 @@
+/* Loads and stores: whose memory it is, and what a store says about the team. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+bool state_is_divided(const struct state *state)
+{
+    if (state->in_share > 0)
+        return true;
+    for (size_t i = 0; i < state->branch_count; i++)
+        if (state->branches[i].once)
+            return true;
+    return false;
+}
+
+uint8_t state_branch_taints(const struct state *state)
+{
+    uint8_t taints = 0;
+    for (size_t i = 0; i < state->branch_count; i++)
+        if (!state->branches[i].once && !state->branches[i].divides)
+            taints |= state->branches[i].taints;
+    return taints;
+}
+
+/* Whether taints name the thread or the team, other than as a proven share of divided work. */
+static bool numbered(uint8_t taints)
+{
+    return (taints & TAINTS_NUMBER) && !(taints & TAINT_SHARE);
+}
+
+/* The program's thread data ends at the thread pointer. */
+uint64_t memory_thread_bytes(const struct elf_file *file)
+{
+    uint64_t align = file->tls_align && file->tls_align <= 4096 ? file->tls_align : 1;
+    return file->tls_bytes <= UINT64_C(1) << 32 ? (file->tls_bytes + align - 1) / align * align : 0;
+}
+
+struct value memory_address(struct run *run, struct state *state, const struct operand *operand)
+{
+    struct value address = {.offset = operand->value};
+    bool known = true;
+    if (operand->absolute) {
+        address.space = SPACE_IMAGE;
+    } else if (operand->thread_segment) {
+        address.space = SPACE_THREAD; /* the thread pointer is the end of the program's thread data */
+        address.offset += (int64_t)memory_thread_bytes(run->file);
+    }
+    if (operand->base != REGISTER_NONE) {
+        struct value base = register_get(state, operand->base);
+        known = value_add(&address, &base, 1, &address);
+    }
+    if (operand->index != REGISTER_NONE) {
+        struct value index = register_get(state, operand->index), scaled;
+        known &= value_scale(&index, operand->scale, &scaled);
+        known &= value_add(&address, &scaled, 1, &address);
+    }
+    if (!known)
+        return run_unknown(run, 0, value_hash(&address) ^ (uint64_t)operand->value, address.taints, run->loop);
+    /* A constant in code that is not position-independent. */
+    if (run->file->fixed && address.space == SPACE_NUMBER && address.offset > 0 && elf_is_mapped(run->file, (uint64_t)address.offset)
+        && (address.count == 0 || operand->base == REGISTER_NONE || elf_is_mapped(run->file, (uint64_t)operand->value)))
+        address.space = SPACE_IMAGE;
+    if (address.space == SPACE_STACK)
+        address.taints |= TAINT_STACK;
+    if (address.space == SPACE_THREAD)
+        address.taints |= TAINT_PRIVATE;
+    return address;
+}
+
+/* Thread data of other objects, or the thread control block. */
+static bool outside_thread_data(const struct run *run, const struct value *address)
+{
+    int64_t bytes = (int64_t)memory_thread_bytes(run->file);
+    return !run->file->has_tls || (address->count == 0 && (address->offset < 0 || address->offset >= bytes));
+}
+
+/* The place of own memory at a fixed distance. */
+static bool fixed_place(const struct value *address, int64_t *place)
+{
+    *place = address->space == SPACE_THREAD ? THREAD_PLACES + address->offset : address->offset;
+    return (address->space == SPACE_STACK || address->space == SPACE_THREAD) && address->count == 0;
+}
+
+/* A place of shared memory without what names the thread: places of different threads in one array have the same. */
+static uint64_t group_of(const struct run *run, const struct value *address)
+{
+    uint64_t group = address->space;
+    bool own_symbol = false;
+    for (size_t i = 0; i < address->count; i++) {
+        const struct symbol *symbol = &run->symbols.all[address->terms[i].symbol];
+        if (symbol->kind == SYMBOL_LOAD && address->terms[i].factor == 1) {
+            group = hash_mix64(group, symbol->work);
+            own_symbol = true;
+        }
+    }
+    if (address->space == SPACE_IMAGE && !own_symbol)
+        group = hash_mix64(group, (uint64_t)address->offset & ~UINT64_C(4095));
+    return group;
+}
+
+static void note_place(struct run *run, const struct value *address, bool stored, bool others, uint64_t at)
+{
+    if (run->silent)
+        return;
+    uint64_t group = group_of(run, address);
+    for (size_t i = 0; i < run->place_count; i++) {
+        struct numbered_place *place = &run->places[i];
+        if (place->group != group || place->stored != stored)
+            continue;
+        place->of_others |= others || place->offset != address->offset;
+        return;
+    }
+    if (run->place_count == PLACES_MAX) {
+        run_reject(run, VSCAF_REASON_NUMBER_ALONE, at, "");
+        return;
+    }
+    run->places[run->place_count++] = (struct numbered_place){
+        .group = group, .offset = address->offset, .stored = stored, .loaded = !stored, .of_others = others, .at = at};
+}
+
+/* True if all bytes from the address on were written before, by this section. */
+static bool written(struct run *run, const struct state *state, const struct value *address, int64_t bytes)
+{
+    struct value low = *address, high = *address;
+    high.offset += bytes;
+    for (size_t r = 0; r < state->range_count; r++) {
+        struct value under, over;
+        if (!value_add(&low, &state->ranges[r].low, -1, &under) || !value_add(&state->ranges[r].high, &high, -1, &over))
+            continue;
+        /* Both must be at least 0 for each turn of the loops. */
+        bool covered = true;
+        struct value *both[] = {&under, &over};
+        for (size_t b = 0; covered && b < 2; b++) {
+            struct value *sum = both[b];
+            for (size_t rounds = 0; rounds < 2 * VALUE_TERMS; rounds++) {
+                size_t i = 0;
+                while (i < sum->count && run->symbols.all[sum->terms[i].symbol].kind != SYMBOL_COUNTER)
+                    i++;
+                if (i == sum->count)
+                    break;
+                const struct symbol *counter = &run->symbols.all[sum->terms[i].symbol];
+                struct value by = value_number(0);
+                if (sum->terms[i].factor < 0) {
+                    if (!counter->has_most)
+                        break;
+                    by = run->symbols.limits[counter->most];
+                    /* Behind the loop's test, in the same turn, one less. */
+                    struct value less = value_of_symbol(sum->terms[i].symbol, 0), none = value_number(0), minus;
+                    less.offset = 1;
+                    if (value_add(&none, &by, -1, &minus) && value_add(&less, &minus, 1, &less))
+                        for (size_t c = 0; c < state->bound_count; c++) {
+                            struct value rest;
+                            int64_t number;
+                            if (value_add(&state->bounds[c], &less, -1, &rest) && value_is_number(&rest, &number)
+                                && number >= 0) {
+                                by.offset--;
+                                break;
+                            }
+                        }
+                }
+                if (!value_replace(sum, sum->terms[i].symbol, &by, sum))
+                    break;
+            }
+            covered = state_at_least_zero(state, sum);
+        }
+        if (covered)
+            return true;
+    }
+    return false;
+}
+
+static void read_thread_data(struct run *run, struct state *state, const struct value *address, unsigned bytes, uint64_t at)
+{
+    if (run->silent || (!run->in_task && written(run, state, address, bytes)))
+        return;
+    /* An index that is not known stays within its object: the whole object must have been written. */
+    uint64_t start, end;
+    if (address->count > 0 && address->offset >= 0
+        && elf_tls_object(run->file, (uint64_t)address->offset, &start, &end)) {
+        struct value whole = {.space = SPACE_THREAD, .offset = (int64_t)start};
+        if (written(run, state, &whole, (int64_t)(end - start)))
+            return;
+    }
+    run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
+}
+
+struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, bool vector,
+                         uint64_t at)
+{
+    int64_t place;
+    struct value loaded;
+    if (address->space == SPACE_THREAD && outside_thread_data(run, address)) {
+        /* The thread control block: the stack's guard, and the thread pointer itself. */
+        int64_t offset = address->offset - (int64_t)memory_thread_bytes(run->file);
+        if (address->count == 0 && offset == 0)
+            return (struct value){.space = SPACE_THREAD, .offset = address->offset};
+        if (address->count != 0 || offset != 0x28)
+            run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
+        return run_unknown(run, at, 1, 0, 0);
+    }
+    if (address->space == SPACE_THREAD)
+        read_thread_data(run, state, address, bytes, at);
+    if (address->space == SPACE_STACK || address->space == SPACE_THREAD) {
+        bool stack = address->space == SPACE_STACK;
+        uint8_t taints = vector ? (stack ? state->stack_float_taints : state->thread_float_taints)
+                                : (stack ? state->stack_taints : state->thread_taints), flags = 0;
+        if (stack && !vector && (address->count == 0 || bytes <= 8))
+            taints |= state->spilled_taints;
+        if (fixed_place(address, &place)) {
+            struct slot *slot = state_slot(state, place, bytes);
+            if (slot != NULL && slot->floating && !vector) {
+                loaded = run_unknown(run, at, run->steps, slot->value.taints, run->loop);
+                loaded.flags = slot->value.flags;
+                return loaded;
+            }
+            if (slot != NULL)
+                return slot->value;
+        }
+        /* An array, or a part of something: it may hold whatever was stored in such places. */
+        for (size_t i = 0; i < state->slot_count; i++) {
+            const struct slot *slot = &state->slots[i];
+            if ((slot->place >= THREAD_PLACES) == stack || (vector && !slot->floating))
+                continue; /* a program does not read integers as floating-point numbers */
+            bool overlaps = slot->place + slot->bytes > place && slot->place < place + (int64_t)bytes;
+            if (address->count > 0 ? slot->place >= place : overlaps)
+                taints |= slot->value.taints;
+        }
+        if (stack ? state->stack_sums : state->thread_sums)
+            flags = FLAG_SUM;
+        loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
+        loaded.flags = flags;
+        return loaded;
+    }
+    if (address->space == SPACE_HEAP)
+        return run_unknown(run, at, hash_mix64(value_hash(address), run->steps), run->heap_taints, run->loop);
+    if (address->space == SPACE_IMAGE && address->count == 0) {
+        uint64_t from = (uint64_t)address->offset;
+        struct elf_reference reference = elf_reference_at(run->file, from);
+        if (reference.type != 0 && bytes == 8) {
+            bool own_offset = run->file->machine == EM_X86_64
+                              && (reference.type == R_X86_64_TPOFF64 || reference.type == R_X86_64_DTPOFF64);
+            if (own_offset && !reference.defined_here) {
+                run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, reference.name);
+            } else if (own_offset) {
+                return value_number((int64_t)reference.value - (int64_t)memory_thread_bytes(run->file));
+            }
+            if (reference.defined_here)
+                return (struct value){.space = SPACE_IMAGE, .offset = (int64_t)reference.value};
+        }
+        const unsigned char *from_file = elf_at(run->file, from, bytes);
+        if (!vector && from_file != NULL && (bytes == 4 || bytes == 8) && elf_is_constant(run->file, from, bytes)) {
+            int64_t number = 0;
+            int32_t small;
+            memcpy(bytes == 4 ? (void *)&small : (void *)&number, from_file, bytes);
+            return value_number(bytes == 4 ? small : number);
+        }
+    }
+    if (address->taints & TAINT_PRIVATE)
+        run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
+    uint8_t taints = TAINT_LOADED;
+    if (address->taints & TAINT_STACK)
+        taints |= vector ? state->stack_float_taints : state->stack_taints;
+    if (numbered(address->taints)) {
+        note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
+        /* It may be the address of what belongs to that number. */
+        if (bytes == 8 && !vector)
+            taints |= address->taints & TAINTS_NUMBER;
+    } else if (address->taints & TAINT_SHARE) {
+        taints |= TAINT_SHARE;
+    }
+    uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, address), state->epoch_loop);
+    uint64_t key = hash_mix64(hash_mix64(value_hash(address), bytes), state->epoch);
+    uint32_t symbol = symbol_of(&run->symbols, key, SYMBOL_LOAD, loop);
+    run->symbols.all[symbol].taints |= address->taints;
+    run->symbols.all[symbol].left = value_loop(&run->symbols, address);
+    run->symbols.all[symbol].work = hash_mix64(group_of(run, address), numbered(address->taints) ? 5 : value_hash(address));
+    loaded = value_of_symbol(symbol, taints);
+    loaded.flags = FLAG_SELF;
+    return loaded;
+}
+
+/* Arrays of the own stack: any place above that is not a pointer may have changed. */
+static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
+                            bool floating)
+{
+    bool thread = address->space == SPACE_THREAD;
+    state_taint_own(state, thread, floating, value->taints);
+    if (!(value->flags & FLAG_SUM))
+        *(thread ? &state->thread_sums : &state->stack_sums) = false;
+    if (thread) {
+        state_forget_places(state, THREAD_PLACES, INT64_MAX, false);
+        return;
+    }
+    int64_t end = 0;
+    for (unsigned i = 0; i <= run->calls && i <= CALLS_MAX; i++)
+        if (run->frames[i] > address->offset)
+            end = run->frames[i];
+    /* An array begins where the address does, unless its index goes down. */
+    bool down = false;
+    for (size_t i = 0; i < address->count; i++)
+        down |= address->terms[i].factor < 0;
+    state_forget_places(state, down ? INT64_MIN : address->offset, end > address->offset ? end : address->offset + 4096, false);
+}
+
+static bool store_own(struct run *run, struct state *state, const struct value *address, unsigned bytes,
+                      const struct value *value, bool floating)
+{
+    int64_t place;
+    if (address->space == SPACE_HEAP) {
+        run->heap_taints |= value->taints;
+        if (!run->silent && (value->taints & TAINTS_NUMBER))
+            run->heap_numbers = true;
+        return true;
+    }
+    if (address->space != SPACE_STACK && address->space != SPACE_THREAD)
+        return false;
+    if (address->space == SPACE_THREAD) {
+        struct value low = *address, high = *address;
+        low.taints = high.taints = 0;
+        low.flags = high.flags = 0;
+        high.offset += bytes;
+        state_add_range(&run->symbols, state, &low, &high);
+    }
+    if (!fixed_place(address, &place) || bytes > 64) {
+        store_own_array(run, state, address, value, floating);
+        return true;
+    }
+    bool thread = address->space == SPACE_THREAD;
+    if (!(value->flags & FLAG_SUM))
+        *(thread ? &state->thread_sums : &state->stack_sums) = false;
+    if (!state_set_slot(state, place, bytes, value, floating))
+        state_taint_own(state, thread, floating, value->taints);
+    return true;
+}
+
+/* What a store to shared memory says. `added`: the value is what the place had, plus a sum of this thread. */
+static void check_shared(struct run *run, struct state *state, const struct value *address, const struct value *value,
+                         bool atomic, uint64_t at)
+{
+    bool to_share = address->taints & TAINT_SHARE, to_numbered = numbered(address->taints);
+    bool divided = state_is_divided(state) || to_share;
+    uint8_t branches = state_branch_taints(state);
+    if (value->taints & TAINTS_OWN) {
+        run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "an address of its own memory");
+        return;
+    }
+    if (value->space == SPACE_HEAP && !run->silent)
+        run->heap_leaves = true;
+    if (numbered(value->taints)) {
+        run_reject(run, value->taints & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
+        return;
+    }
+    if (to_numbered) {
+        note_place(run, address, true, false, at);
+        return;
+    }
+    if (numbered(branches) && !divided) {
+        run_reject(run, branches & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
+        return;
+    }
+    if (divided)
+        return;
+    bool sum = (value->flags & FLAG_SELF) && (atomic || state->locks > 0);
+    if (value->taints & TAINT_SHARE) {
+        if (!sum && state->locks == 0)
+            run_reject(run, VSCAF_REASON_TELLS, at, "");
+        return;
+    }
+    if ((value->taints & TAINT_LOADED) && !sum)
+        run_reject(run, VSCAF_REASON_COUNTS, at, "");
+}
+
+void memory_store(struct run *run, struct state *state, const struct value *address, unsigned bytes,
+                  const struct value *value, enum store_kind kind, uint64_t at)
+{
+    if (address->space == SPACE_THREAD && outside_thread_data(run, address)) {
+        run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
+        return;
+    }
+    if (store_own(run, state, address, bytes, value, kind == STORE_PLAIN))
+        return;
+    if (address->taints & TAINTS_OWN) {
+        /* One of several places, some of them the thread's own. */
+        if (address->taints & TAINT_PRIVATE)
+            run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "one of several places");
+        state_taint_own(state, false, kind == STORE_PLAIN, value->taints);
+        state->stack_sums &= (value->flags & FLAG_SUM) != 0;
+        state_forget_places(state, run->taken, THREAD_PLACES / 2, false);
+    }
+    check_shared(run, state, address, value, kind == STORE_ATOMIC, at);
+    if (kind != STORE_PLAIN && bytes >= 4)
+        run->stores_integers = true;
+    if (kind != STORE_PLAIN && run->epochs) {
+        state->epoch = hash_mix64(state->epoch, at);
+        state->epoch_loop = run->loop;
+    }
+}
+
+void memory_atomic_add(struct run *run, struct state *state, const struct value *address, unsigned bytes,
+                       const struct value *value, uint64_t at)
+{
+    if (store_own(run, state, address, bytes, value, false))
+        return;
+    struct value sum = *value;
+    sum.taints |= TAINT_LOADED;
+    sum.flags = value->flags & FLAG_SUM ? FLAG_SELF : 0;
+    memory_store(run, state, address, bytes, &sum, STORE_ATOMIC, at);
+}
+
+void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
+                 const struct value *value, uint64_t at)
+{
+    int64_t bytes;
+    bool known = value_is_number(size, &bytes);
+    if (address->space == SPACE_THREAD) {
+        struct value high;
+        if (value_add(address, size, 1, &high) && !(size->taints & (TAINTS_NUMBER | TAINTS_OWN))) {
+            struct value low = *address;
+            low.taints = high.taints = low.flags = high.flags = 0;
+            state_add_range(&run->symbols, state, &low, &high);
+        }
+        state_forget_places(state, THREAD_PLACES, INT64_MAX, true);
+        state_taint_own(state, true, false, value->taints);
+        state_taint_own(state, true, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
+        state->thread_sums &= (value->flags & FLAG_SUM) != 0;
+    } else if (address->space == SPACE_STACK) {
+        if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
+            state_forget_places(state, address->offset, address->offset + bytes, true);
+        else
+            store_own_array(run, state, address, value, false);
+        state_taint_own(state, false, false, value->taints);
+        state_taint_own(state, false, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
+        state->stack_sums &= (value->flags & FLAG_SUM) != 0;
+    } else {
+        memory_store(run, state, address, 8, value, STORE_NUMBER_LIKE, at);
+    }
+}
+
+void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at)
+{
+    int64_t bytes;
+    if (address->space == SPACE_THREAD && !run->silent) {
+        struct value high;
+        if (value_is_number(size, &bytes) && bytes > 0) {
+            read_thread_data(run, state, address, (unsigned)(bytes > INT32_MAX ? INT32_MAX : bytes), at);
+        } else if (!value_add(address, size, 1, &high) || !written(run, state, address, 1)) {
+            run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
+        } else {
+            high.offset -= 1;
+            if (!written(run, state, &high, 1))
+                run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
+        }
+    } else if (address->taints & TAINT_PRIVATE && address->space != SPACE_THREAD) {
+        run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
+    } else if (numbered(address->taints) && address->space != SPACE_STACK && address->space != SPACE_HEAP) {
+        note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
+    }
+}

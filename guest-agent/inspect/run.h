@@ -1,0 +1,100 @@
+/* Following one section's code: every way through it, for any thread of any team. */
+#ifndef VSCAF_INSPECT_RUN_H
+#define VSCAF_INSPECT_RUN_H
+
+#include "code.h"
+#include "inspect.h"
+#include "known.h"
+#include "state.h"
+
+#define STEPS_MAX 6000000u /* instructions to follow for one section; about 2 s */
+#define CALLS_MAX 16u      /* calls inside each other */
+#define PLACES_MAX 48u
+
+/* A place that is found by the thread's number or the team's size. */
+struct numbered_place {
+    uint64_t group;  /* the place without the number */
+    int64_t offset;
+    bool stored, loaded, waited;
+    bool of_others; /* it may belong to another thread of the team */
+    uint64_t at;
+};
+
+struct run {
+    const struct elf_file *file;
+    struct code *code;
+    struct symbols symbols;
+    bool kmpc; /* the section has the arguments of clang's runtime */
+
+    bool silent; /* a first look at a loop: nothing is found yet */
+    enum vscaf_reason reason;
+    uint64_t at;
+    const char *detail;
+    struct inspect_known_set relies;
+
+    uint64_t context; /* of the calls and turns that lead here */
+    uint32_t loop;    /* the innermost loop instance */
+    uint64_t steps;
+    uint64_t call_number; /* of runs of functions */
+    uint64_t barriers;    /* so far */
+    int64_t taken;        /* the lowest place of the stack that a pointer may point to, so far */
+    bool in_task;         /* any thread may run this */
+    bool stores_integers; /* to shared memory, so far */
+    bool epochs;          /* it is known to, so integers there may change while the section runs */
+    unsigned calls;
+    uint64_t entries[CALLS_MAX + 1];
+    int64_t frames[CALLS_MAX + 1]; /* stack places where the functions' frames end */
+    bool no_memory;
+
+    bool uses_team; /* the team's size decides about something */
+    bool heap_leaves, heap_numbers; /* memory of its own is given to others; it holds numbers */
+    uint8_t heap_taints;
+    struct numbered_place places[PLACES_MAX];
+    size_t place_count;
+};
+
+/* The section needs the program's own number. The first reason stays. */
+void run_reject(struct run *run, enum vscaf_reason reason, uint64_t at, const char *detail);
+bool run_rejected(const struct run *run);
+
+/* An unknown number that is made from these. */
+struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t taints, uint32_t loop);
+
+/* memory.c */
+uint64_t memory_thread_bytes(const struct elf_file *file);
+struct value memory_address(struct run *run, struct state *state, const struct operand *operand);
+struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, bool vector,
+                         uint64_t at);
+enum store_kind { STORE_PLAIN, STORE_NUMBER_LIKE, STORE_ATOMIC };
+/* STORE_NUMBER_LIKE: the bytes may be an integer that is loaded again. STORE_ATOMIC: what it replaces cannot have
+ * changed. */
+void memory_store(struct run *run, struct state *state, const struct value *address, unsigned bytes,
+                  const struct value *value, enum store_kind kind, uint64_t at);
+/* Adds a number to shared memory, for each thread that comes here. */
+void memory_atomic_add(struct run *run, struct state *state, const struct value *address, unsigned bytes,
+                       const struct value *value, uint64_t at);
+/* `size` bytes from the address on are written. */
+void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
+                 const struct value *value, uint64_t at);
+/* Memory that a function may read or write. */
+void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
+/* Whether this place is executed by one thread of the team, or for each part of divided work. */
+bool state_is_divided(const struct state *state);
+uint8_t state_branch_taints(const struct state *state);
+
+/* step.c */
+struct value register_get(const struct state *state, unsigned number);
+void register_set(struct state *state, unsigned number, const struct value *value);
+void step_instruction(struct run *run, struct state *state, const struct instruction *instruction);
+struct value step_select(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
+                         const struct value *other, bool divides);
+bool step_condition_divides(const struct run *run, const struct value *left, const struct value *right);
+
+/* call.c. False: it does not return. */
+bool call_target(struct run *run, struct state *state, const struct instruction *call, bool jump);
+
+/* follow.c */
+/* Follows a function; `state` becomes that at its return. False: it does not return. */
+bool follow_function(struct run *run, uint64_t entry, struct state *state, uint64_t from);
+
+#endif

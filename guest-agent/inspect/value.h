@@ -1,0 +1,134 @@
+/* What is known of a number or an address: a sum of symbols with factors, and a constant. Symbols stand for things whose
+ * number is not known: what was loaded from a place, the turns of a loop, the thread's number. Equal symbols are equal
+ * numbers. Sums count as exact: C leaves signed overflow undefined, and an index that overflows is wrong without vscaf
+ * too. */
+#ifndef VSCAF_INSPECT_VALUE_H
+#define VSCAF_INSPECT_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VALUE_TERMS 9u
+
+/* What a number is relative to. */
+enum space {
+    SPACE_NUMBER, /* nothing; if it is used as an address, a place that other threads can reach */
+    SPACE_STACK,  /* the thread's stack at the section's start */
+    SPACE_THREAD, /* the object's own thread data */
+    SPACE_HEAP,   /* memory that the section has allocated itself */
+    SPACE_IMAGE,  /* the object's own address 0 */
+};
+
+/* What it depends on. */
+enum taint {
+    TAINT_THREAD = 1,   /* the thread's number */
+    TAINT_TEAM = 2,     /* the team's size */
+    TAINT_SHARE = 4,    /* the thread's share of divided work: proven to be one part of a whole */
+    TAINT_STACK = 8,    /* it may be an address of the thread's stack */
+    TAINT_PRIVATE = 16, /* it may be an address of the object's thread data */
+    TAINT_LOADED = 32,  /* shared memory, as it was read */
+    TAINT_LOCK = 64,    /* what an exchange took from shared memory */
+};
+#define TAINTS_NUMBER (TAINT_THREAD | TAINT_TEAM)
+#define TAINTS_OWN (TAINT_STACK | TAINT_PRIVATE)
+
+enum value_flag {
+    FLAG_SUM = 1,  /* 0, plus what this thread's share of divided work has added */
+    FLAG_SELF = 2, /* what was read from shared memory, plus such a sum */
+};
+
+struct term {
+    uint32_t symbol;
+    int64_t factor;
+};
+
+struct value {
+    uint8_t space;
+    uint8_t count;
+    uint8_t taints;
+    uint8_t flags;
+    int64_t offset;
+    struct term terms[VALUE_TERMS]; /* by symbol */
+};
+
+enum symbol_kind {
+    SYMBOL_OTHER,
+    SYMBOL_LOAD,    /* from shared memory */
+    SYMBOL_THREAD,  /* the thread's number */
+    SYMBOL_TEAM,    /* the team's size */
+    SYMBOL_TEAM_BOUNDED, /* the smaller of the team's size and a number that is the same for all threads */
+    SYMBOL_COUNTER, /* the turn of a loop, from 0 on */
+    SYMBOL_PRODUCT, /* of two symbols */
+    SYMBOL_QUOTIENT, /* of work by the team's size */
+    SYMBOL_REST,
+    SYMBOL_PART, /* the share of a thread: quotient, or one more */
+    SYMBOL_LATER, /* the rest, or 0 */
+    SYMBOL_START, /* where a thread's share begins */
+    SYMBOL_ONCE,  /* not 0 in one thread of the team */
+    SYMBOL_TURN,  /* during a first look at a loop: what a place has at the start of a turn */
+};
+
+struct symbol {
+    uint64_t key;
+    uint8_t kind;
+    uint8_t taints;         /* of a load: those of its address */
+    bool has_most;          /* of a counter: `most` is known */
+    uint32_t loop;          /* the loop in which it differs from turn to turn; 0: none */
+    uint32_t left, right;   /* symbols of a product. Of a load: left is the loop in which its address differs */
+    uint64_t work;          /* hash of the work that is divided. Of a load: the group of its address (memory.c) */
+    uint32_t most;          /* of a counter: which of the limits is the turn in which the loop is left, at the latest */
+};
+
+/* One run of a loop inside others. */
+struct loop_instance {
+    uint32_t outer;
+    uint64_t key;
+};
+
+struct symbols {
+    struct symbol *all;
+    size_t count, room;
+    uint32_t *index; /* by key; a power of two */
+    size_t index_size;
+    struct value *limits; /* of counters */
+    size_t limit_count, limit_room;
+    struct loop_instance *loops;
+    size_t loop_count, loop_room;
+    bool no_memory;
+};
+
+#define SYMBOLS_MAX 4000000u
+
+uint64_t hash_mix64(uint64_t hash, uint64_t word);
+
+void symbols_free(struct symbols *symbols);
+/* The symbol with that key; it is made if it is new. */
+uint32_t symbol_of(struct symbols *symbols, uint64_t key, enum symbol_kind kind, uint32_t loop);
+/* Notes the turn in which a loop is left, at the latest. */
+void symbol_limit(struct symbols *symbols, uint32_t counter, const struct value *turn);
+uint32_t loop_instance_of(struct symbols *symbols, uint64_t key, uint32_t outer);
+/* True if the symbol may differ from turn to turn of this loop. */
+bool symbol_varies(const struct symbols *symbols, uint32_t symbol, uint32_t loop);
+uint32_t loop_inner(const struct symbols *symbols, uint32_t one, uint32_t other);
+
+struct value value_number(int64_t number);
+struct value value_of_symbol(uint32_t symbol, uint8_t taints);
+bool value_is_number(const struct value *value, int64_t *number);
+bool value_is_zero(const struct value *value);
+/* True if it is that symbol alone. */
+bool value_is_symbol(const struct value *value, uint32_t *symbol);
+bool value_equal(const struct value *one, const struct value *other);
+uint64_t value_hash(const struct value *value);
+int64_t value_factor(const struct value *value, uint32_t symbol);
+bool value_varies(const struct symbols *symbols, const struct value *value, uint32_t loop);
+uint32_t value_loop(const struct symbols *symbols, const struct value *value);
+
+/* one + factor * other. False: it is not a sum that can be written. Taints are united in any case. */
+bool value_add(const struct value *one, const struct value *other, int64_t factor, struct value *sum);
+bool value_scale(const struct value *one, int64_t factor, struct value *product);
+bool value_multiply(struct symbols *symbols, const struct value *one, const struct value *other, struct value *product);
+/* Puts `by` in place of a symbol. */
+bool value_replace(const struct value *value, uint32_t symbol, const struct value *by, struct value *result);
+
+#endif
