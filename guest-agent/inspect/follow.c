@@ -42,7 +42,7 @@ static uint8_t taints_of(const struct value *value)
 
 static bool numbered(uint8_t taints)
 {
-    return (taints & TAINTS_NUMBER) && !(taints & TAINT_SHARE);
+    return taints & TAINTS_NUMBER;
 }
 
 static struct state *state_new(struct run *run, const struct state *from)
@@ -79,7 +79,7 @@ static uint8_t choice_between(const struct state *one, const struct state *other
             else
                 taints |= left->taints | right->taints;
         }
-    return taints & TAINT_SHARE ? 0 : taints & TAINTS_NUMBER;
+    return taints & TAINTS_NUMBER;
 }
 
 static bool range_empty(const struct state *state, const struct range *range)
@@ -106,7 +106,7 @@ static struct value merged(struct run *run, struct state *state, uint64_t at, ui
     struct value value = step_select(run, state, at, place, one, other, divides);
     uint32_t symbol;
     bool bounded = value_is_symbol(&value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
-    if (!bounded && !(value.taints & TAINT_SHARE))
+    if (!bounded && !divides)
         value.taints |= taints;
     return value;
 }
@@ -714,7 +714,7 @@ static bool learn(struct run *run, struct changes *changes, const struct state *
         more |= (changes->exit_taints | taints) != changes->exit_taints;
         changes->exit_taints |= taints;
     }
-    bool shares = (changes->exit_taints & TAINT_SHARE) != 0;
+    bool shares = (changes->exit_taints & TAINT_SHARE) && !(changes->exit_taints & TAINTS_NUMBER);
     if (shares != changes->shares) {
         /* What was learned of sums was learned as if each thread took every turn. */
         changes->shares = shares;
@@ -989,9 +989,7 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
                 left->branches[kept++] = left->branches[b];
         left->branch_count = (uint16_t)kept;
         /* How often the loop turned depends on its limit. */
-        uint8_t numbers = numbered(changes->exit_taints) && !changes->shares ? changes->exit_taints & TAINTS_NUMBER : 0;
-        if (changes->shares)
-            numbers = TAINT_SHARE;
+        uint8_t numbers = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
         for (unsigned r = 0; numbers && r < REGISTERS_GENERAL; r++)
             if (changes->registers[r].kind == CHANGE_STEPS || (changes->registers[r].kind == CHANGE_ANY && changes->shares))
                 left->registers[r].taints |= numbers;

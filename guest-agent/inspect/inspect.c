@@ -113,8 +113,8 @@ static void inspect_section(const struct elf_file *file, struct code *code, bool
 
 static bool is_section_name(const char *name)
 {
-    if (strstr(name, ".cold") != NULL)
-        return false; /* a part of a function */
+    if (strstr(name, ".cold") != NULL || strstr(name, "_debug__") != NULL)
+        return false; /* a part of one, or what clang calls from one */
     return strstr(name, "._omp_fn.") != NULL || strstr(name, "omp_outlined") != NULL;
 }
 

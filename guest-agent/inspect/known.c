@@ -30,7 +30,6 @@ static const struct known_function functions[] = {
     {"omp_get_max_threads", KNOWN_TOLD, ""}, {"omp_get_max_threads_", KNOWN_TOLD, ""},
     {"omp_get_num_procs", KNOWN_TOLD, ""}, {"omp_get_num_procs_", KNOWN_TOLD, ""},
     {"omp_get_wtime", KNOWN_PLAIN, ""}, {"omp_get_wtime_", KNOWN_PLAIN, ""}, {"omp_get_wtick", KNOWN_PLAIN, ""},
-    {"omp_in_parallel", KNOWN_TOLD, ""}, {"omp_in_parallel_", KNOWN_TOLD, ""},
     {"GOMP_barrier", KNOWN_BARRIER, ""}, {"GOMP_loop_end", KNOWN_BARRIER, ""}, {"GOMP_loop_end_nowait", KNOWN_RUNTIME, ""},
     {"GOMP_sections_end", KNOWN_BARRIER, ""}, {"GOMP_sections_end_nowait", KNOWN_RUNTIME, ""},
     {"GOMP_taskwait", KNOWN_BARRIER, ""}, {"GOMP_taskgroup_start", KNOWN_RUNTIME, ""},

@@ -24,10 +24,30 @@ uint8_t state_branch_taints(const struct state *state)
     return taints;
 }
 
+static bool state_depends_on_team(const struct state *state)
+{
+    for (size_t i = 0; i < state->branch_count; i++)
+        if (!state->branches[i].once && !state->branches[i].divides && (state->branches[i].taints & TAINT_TEAM)
+            && !(state->branches[i].taints & TAINT_THREAD))
+            return true;
+    return false;
+}
+
 /* Whether taints name the thread or the team, other than as a proven share of divided work. */
 static bool numbered(uint8_t taints)
 {
-    return (taints & TAINTS_NUMBER) && !(taints & TAINT_SHARE);
+    return taints & TAINTS_NUMBER;
+}
+
+/* True if the value is a share's size or place itself, and not something that was computed from the work there. */
+static bool is_share(const struct run *run, const struct value *value)
+{
+    for (size_t i = 0; i < value->count; i++) {
+        uint8_t kind = run->symbols.all[value->terms[i].symbol].kind;
+        if (kind != SYMBOL_OTHER && kind != SYMBOL_LOAD && kind != SYMBOL_TURN)
+            return true;
+    }
+    return false;
 }
 
 /* The program's thread data ends at the thread pointer. */
@@ -346,6 +366,11 @@ static void check_shared(struct run *run, struct state *state, const struct valu
         run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "an address of its own memory");
         return;
     }
+    /* All threads take such a way, or none: whether they do depends on the team. */
+    if (state_depends_on_team(state)) {
+        run_reject(run, VSCAF_REASON_TELLS, at, "");
+        return;
+    }
     if (value->space == SPACE_HEAP && !run->silent)
         run->heap_leaves = true;
     if (numbered(value->taints)) {
@@ -364,7 +389,8 @@ static void check_shared(struct run *run, struct state *state, const struct valu
         return;
     bool sum = (value->flags & FLAG_SELF) && (atomic || state->locks > 0);
     if (value->taints & TAINT_SHARE) {
-        if (!sum && state->locks == 0)
+        bool extreme = state->locks > 0 && (value->taints & TAINT_LOADED) && !is_share(run, value);
+        if (!sum && !extreme)
             run_reject(run, VSCAF_REASON_TELLS, at, "");
         return;
     }

@@ -187,6 +187,19 @@ static void recognize_start(struct run *run, const struct state *state, struct v
     }
 }
 
+/* A share's end is its start and its size. */
+static void drop_numbers_of_end(const struct run *run, struct value *sum)
+{
+    for (size_t i = 0; i < sum->count; i++) {
+        const struct symbol *start = &run->symbols.all[sum->terms[i].symbol];
+        for (size_t j = 0; start->kind == SYMBOL_START && j < sum->count; j++) {
+            const struct symbol *size = &run->symbols.all[sum->terms[j].symbol];
+            if (size->kind == SYMBOL_QUOTIENT && size->work == start->work && sum->terms[i].factor == sum->terms[j].factor)
+                sum->taints &= (uint8_t)~TAINTS_NUMBER;
+        }
+    }
+}
+
 static uint8_t sum_flags(const struct state *state, const struct value *one, const struct value *other)
 {
     bool divided = state->in_share > 0;
@@ -210,6 +223,7 @@ static struct value add(struct run *run, struct state *state, const struct value
                           loop_inner(&run->symbols, value_loop(&run->symbols, one), value_loop(&run->symbols, other)));
     else
         recognize_start(run, state, &sum);
+    drop_numbers_of_end(run, &sum);
     sum.flags = sum_flags(state, one, other);
     return sum;
 }
@@ -518,8 +532,10 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     case OPERATION_ADDRESS:
         result = memory_address(run, state, two);
         result.taints &= (uint8_t)~(result.space == SPACE_STACK ? TAINT_STACK : result.space == SPACE_THREAD ? TAINT_PRIVATE : 0);
-        if (result.space == SPACE_NUMBER)
+        if (result.space == SPACE_NUMBER) {
             recognize_start(run, state, &result);
+            drop_numbers_of_end(run, &result);
+        }
         if (result.space == SPACE_NUMBER && two->base != REGISTER_NONE && two->index != REGISTER_NONE && two->scale == 1) {
             first = register_get(state, two->base);
             second = register_get(state, two->index);
