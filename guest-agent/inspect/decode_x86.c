@@ -172,6 +172,7 @@ static void add_operand(struct instruction *to, const ZydisDecodedOperand *from,
             to->writes_more |= writes ? UINT64_C(1) << operand.number : 0;
         } else if (from->reg.value == ZYDIS_REGISTER_RFLAGS || from->reg.value == ZYDIS_REGISTER_EFLAGS) {
             to->sets_flags |= writes;
+            to->reads_flags |= reads;
         }
     } else if (operand.kind == OPERAND_MEMORY && to->operation == OPERATION_OTHER) {
         to->operation = OPERATION_UNKNOWN; /* a hidden place in memory that is not handled */
@@ -253,7 +254,8 @@ bool decode_x86(const uint8_t *bytes, size_t count, uint64_t address, struct ins
     case ZYDIS_CATEGORY_UNCOND_BR: instruction->flow = relative ? FLOW_JUMP : FLOW_JUMP_INDIRECT; break;
     case ZYDIS_CATEGORY_COND_BR:
         instruction->flow = FLOW_BRANCH;
-        if (mnemonic == ZYDIS_MNEMONIC_LOOP || mnemonic == ZYDIS_MNEMONIC_LOOPE || mnemonic == ZYDIS_MNEMONIC_LOOPNE)
+        if (mnemonic == ZYDIS_MNEMONIC_LOOP || mnemonic == ZYDIS_MNEMONIC_LOOPE || mnemonic == ZYDIS_MNEMONIC_LOOPNE
+            || mnemonic == ZYDIS_MNEMONIC_JCXZ || mnemonic == ZYDIS_MNEMONIC_JECXZ || mnemonic == ZYDIS_MNEMONIC_JRCXZ)
             instruction->operation = OPERATION_UNKNOWN;
         break;
     default: break;

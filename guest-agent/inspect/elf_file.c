@@ -90,6 +90,19 @@ struct elf_symbol elf_symbol(const struct elf_file *file, bool dynamic, size_t n
     };
 }
 
+bool elf_data_object(const struct elf_file *file, uint64_t address, uint64_t *start)
+{
+    for (size_t i = 0; i < file->symbol_count; i++) {
+        struct elf_symbol symbol = elf_symbol(file, false, i);
+        if (symbol.type == STT_OBJECT && symbol.section != SHN_UNDEF && address >= symbol.value
+            && address - symbol.value < symbol.size) {
+            *start = symbol.value;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool elf_tls_object(const struct elf_file *file, uint64_t offset, uint64_t *start, uint64_t *end)
 {
     for (size_t i = 0; i < file->symbol_count; i++) {

@@ -72,6 +72,8 @@ struct elf_symbol {
 };
 struct elf_symbol elf_symbol(const struct elf_file *file, bool dynamic, size_t number);
 
+/* The data that holds an address, by the symbol table. False: it is not known. */
+bool elf_data_object(const struct elf_file *file, uint64_t address, uint64_t *start);
 /* The thread data that holds an offset, by the symbol table. False: it is not known. */
 bool elf_tls_object(const struct elf_file *file, uint64_t offset, uint64_t *start, uint64_t *end);
 

@@ -869,37 +869,41 @@ static void replace_counter(struct state *state, uint32_t counter, const struct 
         state_add_range(NULL, state, &all[i].low, &all[i].high);
 }
 
-/* A loop that only looks at a place until another thread changes it. */
+/* A loop that only looks at shared memory until another thread changes it: whether it is left does not depend on what it
+ * does itself. */
 static void check_wait(struct run *run, const struct exits *exits, uint32_t instance, bool barrier, uint64_t at)
 {
-    bool waits = exits->count > 0, found = false;
-    for (size_t i = 0; i < exits->count && waits; i++) {
-        const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
-        for (size_t s = 0; s < 2; s++)
-            for (size_t t = 0; t < sides[s]->count; t++) {
-                const struct symbol *symbol = &run->symbols.all[sides[s]->terms[t].symbol];
-                bool load = symbol->kind == SYMBOL_LOAD;
-                bool still = load && !(symbol->left != 0 && loop_inner(&run->symbols, symbol->left, instance) == symbol->left);
-                found |= still;
-                if (!still && symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance))
-                    waits = false;
-            }
-        if (!(taints_of(&exits->all[i].left) & TAINT_LOADED) && !(taints_of(&exits->all[i].right) & TAINT_LOADED))
-            waits = false;
-    }
-    if (!waits || !found || barrier)
-        return;
-    /* Flags of the threads: by the rule for such places (inspect.c). */
     for (size_t i = 0; i < exits->count; i++) {
         const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
+        if (!((taints_of(sides[0]) | taints_of(sides[1])) & TAINT_LOADED))
+            return;
         for (size_t s = 0; s < 2; s++)
             for (size_t t = 0; t < sides[s]->count; t++) {
                 const struct symbol *symbol = &run->symbols.all[sides[s]->terms[t].symbol];
-                if (symbol->kind == SYMBOL_LOAD && numbered(symbol->taints))
+                bool still = symbol->kind == SYMBOL_LOAD
+                             && !(symbol->left != 0 && loop_inner(&run->symbols, symbol->left, instance) == symbol->left);
+                if (!still && symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance))
                     return;
             }
     }
-    run_reject(run, VSCAF_REASON_WAITS, at, "");
+    if (exits->count == 0 || barrier)
+        return;
+    /* Flags of the threads: by the rule for such places (inspect.c). */
+    bool flags = true;
+    for (size_t i = 0; i < exits->count; i++) {
+        uint32_t left, right;
+        const struct symbol *symbol = NULL;
+        if (value_is_symbol(&exits->all[i].left, &left))
+            symbol = &run->symbols.all[left];
+        if ((symbol == NULL || symbol->kind != SYMBOL_LOAD) && value_is_symbol(&exits->all[i].right, &right))
+            symbol = &run->symbols.all[right];
+        if (symbol != NULL && symbol->kind == SYMBOL_LOAD && numbered(symbol->taints))
+            memory_note_wait(run, symbol->work);
+        else
+            flags = false;
+    }
+    if (!flags)
+        run_reject(run, VSCAF_REASON_WAITS, at, "");
 }
 
 static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t outer, struct exits *outer_exits)

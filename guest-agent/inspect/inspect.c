@@ -48,6 +48,17 @@ static bool exchanges(const struct run *run)
         if (!stored || !of_others)
             return false;
     }
+    /* Flags: each thread waits for those of lower numbers alone, or for its own. So the one with the lowest number never
+     * waits for ever, whatever the team's size. */
+    for (size_t i = 0; i < run->place_count; i++) {
+        const struct numbered_place *wait = &run->places[i];
+        bool lower = false;
+        for (size_t j = 0; j < run->place_count; j++)
+            lower |= run->places[j].stored && run->places[j].group == wait->group && run->places[j].factor == wait->factor
+                     && wait->factor > 0 && wait->offset <= run->places[j].offset && !wait->of_others;
+        if (wait->waited && wait->loaded && !lower)
+            return false;
+    }
     return run->uses_team;
 }
 

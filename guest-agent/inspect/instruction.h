@@ -93,7 +93,7 @@ struct instruction {
     uint8_t condition;
     bool locked;
     bool repeated;
-    bool sets_flags;
+    bool sets_flags, reads_flags;
     bool moves_bytes; /* moves a vector register that may hold anything */
     uint8_t count; /* of operands */
     uint8_t width; /* bytes of a fill or copy */

@@ -103,21 +103,33 @@ static bool fixed_place(const struct value *address, int64_t *place)
     return (address->space == SPACE_STACK || address->space == SPACE_THREAD) && address->count == 0;
 }
 
+static int64_t thread_factor(const struct run *run, const struct value *address)
+{
+    for (size_t i = 0; i < address->count; i++)
+        if (run->symbols.all[address->terms[i].symbol].kind == SYMBOL_THREAD)
+            return address->terms[i].factor;
+    return 0;
+}
+
 /* A place of shared memory without what names the thread: places of different threads in one array have the same. */
 static uint64_t group_of(const struct run *run, const struct value *address)
 {
-    uint64_t group = address->space;
-    bool own_symbol = false;
+    uint64_t group = address->space, start;
+    bool base = false;
     for (size_t i = 0; i < address->count; i++) {
         const struct symbol *symbol = &run->symbols.all[address->terms[i].symbol];
         if (symbol->kind == SYMBOL_LOAD && address->terms[i].factor == 1) {
             group = hash_mix64(group, symbol->work);
-            own_symbol = true;
+            base = true;
         }
     }
-    if (address->space == SPACE_IMAGE && !own_symbol)
-        group = hash_mix64(group, (uint64_t)address->offset & ~UINT64_C(4095));
-    return group;
+    if (address->space != SPACE_IMAGE || base)
+        return group;
+    /* An array of the object. A place before it is that of the thread before. */
+    if (elf_data_object(run->file, (uint64_t)(address->offset + thread_factor(run, address)), &start)
+        || elf_data_object(run->file, (uint64_t)address->offset, &start))
+        return hash_mix64(group, start);
+    return hash_mix64(group, (uint64_t)address->offset & ~UINT64_C(4095));
 }
 
 static void note_place(struct run *run, const struct value *address, bool stored, bool others, uint64_t at)
@@ -125,19 +137,31 @@ static void note_place(struct run *run, const struct value *address, bool stored
     if (run->silent)
         return;
     uint64_t group = group_of(run, address);
+    int64_t factor = thread_factor(run, address);
     for (size_t i = 0; i < run->place_count; i++) {
         struct numbered_place *place = &run->places[i];
-        if (place->group != group || place->stored != stored)
+        if (place->group != group || place->stored != stored || place->offset != address->offset || place->factor != factor)
             continue;
-        place->of_others |= others || place->offset != address->offset;
+        place->of_others |= others;
         return;
     }
     if (run->place_count == PLACES_MAX) {
         run_reject(run, VSCAF_REASON_NUMBER_ALONE, at, "");
         return;
     }
-    run->places[run->place_count++] = (struct numbered_place){
-        .group = group, .offset = address->offset, .stored = stored, .loaded = !stored, .of_others = others, .at = at};
+    run->places[run->place_count++] = (struct numbered_place){.group = group,
+                                                              .offset = address->offset,
+                                                              .factor = factor,
+                                                              .stored = stored,
+                                                              .loaded = !stored,
+                                                              .of_others = others,
+                                                              .at = at};
+}
+
+void memory_note_wait(struct run *run, uint64_t group)
+{
+    for (size_t i = 0; i < run->place_count; i++)
+        run->places[i].waited |= run->places[i].group == group;
 }
 
 /* True if all bytes from the address on were written before, by this section. */
@@ -294,8 +318,9 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     uint64_t key = hash_mix64(hash_mix64(value_hash(address), bytes), state->epoch);
     uint32_t symbol = symbol_of(&run->symbols, key, SYMBOL_LOAD, loop);
     run->symbols.all[symbol].taints |= address->taints;
+    run->symbols.all[symbol].bytes = (uint8_t)bytes;
     run->symbols.all[symbol].left = value_loop(&run->symbols, address);
-    run->symbols.all[symbol].work = hash_mix64(group_of(run, address), numbered(address->taints) ? 5 : value_hash(address));
+    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : value_hash(address);
     loaded = value_of_symbol(symbol, taints);
     loaded.flags = FLAG_SELF;
     return loaded;

@@ -14,8 +14,9 @@
 /* A place that is found by the thread's number or the team's size. */
 struct numbered_place {
     uint64_t group;  /* the place without the number */
-    int64_t offset;
-    bool stored, loaded, waited;
+    int64_t offset, factor; /* of the thread's number */
+    bool stored, loaded;
+    bool waited; /* a loop waits for a place of this group */
     bool of_others; /* it may belong to another thread of the team */
     uint64_t at;
 };
@@ -78,6 +79,8 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
                  const struct value *value, uint64_t at);
 /* Memory that a function may read or write. */
 void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
+/* A loop waits for places of this group (struct numbered_place). */
+void memory_note_wait(struct run *run, uint64_t group);
 /* Whether this place is executed by one thread of the team, or for each part of divided work. */
 bool state_is_divided(const struct state *state);
 uint8_t state_branch_taints(const struct state *state);

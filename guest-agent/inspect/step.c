@@ -65,7 +65,9 @@ static struct value operand_get(struct run *run, struct state *state, const stru
     int64_t number;
     if (operand->partial && !(value_is_number(&value, &number) && number >= 0 && number < 128)
         && !(value_is_symbol(&value, &symbol)
-             && (run->symbols.all[symbol].kind == SYMBOL_ONCE || (value.taints & TAINT_SHARE)))) {
+             && (run->symbols.all[symbol].kind == SYMBOL_ONCE || (value.taints & TAINT_SHARE)
+                 || (run->symbols.all[symbol].kind == SYMBOL_LOAD
+                     && run->symbols.all[symbol].bytes * 8 == operand->bits)))) {
         uint8_t flags = value.flags;
         value = run_unknown(run, instruction->address, value_hash(&value), taints_of(&value), value_loop(&run->symbols, &value));
         value.flags = flags & FLAG_SELF;
@@ -379,7 +381,7 @@ static void step_other(struct run *run, struct state *state, const struct instru
         loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &value));
         key = hash_mix64(key, value_hash(&value));
     }
-    if (instruction->condition != CONDITION_OTHER) { /* a set byte */
+    if (instruction->reads_flags) {
         taints |= taints_of(&state->left) | taints_of(&state->right);
         loop = run->loop;
         key = hash_mix64(key, hash_mix64(value_hash(&state->left), value_hash(&state->right)));

@@ -73,6 +73,7 @@ struct symbol {
     uint64_t key;
     uint8_t kind;
     uint8_t taints;         /* of a load: those of its address */
+    uint8_t bytes;          /* of a load */
     bool has_most;          /* of a counter: `most` is known */
     uint32_t loop;          /* the loop in which it differs from turn to turn; 0: none */
     uint32_t left, right;   /* symbols of a product. Of a load: left is the loop in which its address differs */
