@@ -123,6 +123,8 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
     unsigned number;
     const struct known_function *known = known_function(name, &number);
     if (strcmp(name, "__tls_get_addr") == 0) {
+        if (!run->silent)
+            kept_add_site(run->thread_data, at);
         struct value place = argument(run, state, 0, deeper, at), result = {0};
         if (place.space == SPACE_IMAGE && place.count == 0) {
             struct elf_reference module = elf_reference_at(run->file, (uint64_t)place.offset),

@@ -63,9 +63,11 @@ static bool exchanges(const struct run *run)
 }
 
 static void follow_section(struct run *run, struct state *state, const struct elf_file *file, struct code *code, bool kmpc,
-                           struct inspect_section *section, bool epochs)
+                           struct inspect_section *section, struct kept_use *thread_data, bool epochs)
 {
     memset(run, 0, sizeof *run);
+    kept_free(thread_data);
+    run->thread_data = thread_data;
     memset(state, 0, sizeof *state);
     run->file = file;
     run->code = code;
@@ -103,17 +105,18 @@ static void follow_section(struct run *run, struct state *state, const struct el
     section->relies = run->relies;
 }
 
-static void inspect_section(const struct elf_file *file, struct code *code, bool kmpc, struct inspect_section *section)
+static void inspect_section(const struct elf_file *file, struct code *code, bool kmpc, struct inspect_section *section,
+                            struct kept_use *thread_data)
 {
     struct run *run = calloc(1, sizeof *run);
     struct state *state = calloc(1, sizeof *state);
     section->verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_UNREADABLE);
     if (run != NULL && state != NULL) {
         /* If it stores no integers in shared memory, those that it loads there are the same while it runs. */
-        follow_section(run, state, file, code, kmpc, section, false);
+        follow_section(run, state, file, code, kmpc, section, thread_data, false);
         if (run->stores_integers && run->reason != VSCAF_REASON_UNREADABLE) {
             symbols_free(&run->symbols);
-            follow_section(run, state, file, code, kmpc, section, true);
+            follow_section(run, state, file, code, kmpc, section, thread_data, true);
         }
     }
     if (run != NULL)
@@ -208,7 +211,8 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
         result->count = kept;
     }
     struct code *code = calloc(1, sizeof *code);
-    if (status == 0 && code != NULL) {
+    struct kept_section *kept = calloc(result->count + 1, sizeof *kept);
+    if (status == 0 && code != NULL && kept != NULL) {
         code->file = &file;
         bool gcc = imports(&file, "GOMP_parallel"), clang = imports(&file, "__kmpc_fork_call");
         for (size_t i = 0; i < result->count; i++) {
@@ -220,12 +224,22 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
             else if (section->address == UINT64_MAX || (!named && gcc && clang))
                 section->verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_UNKNOWN_CODE);
             else
-                inspect_section(&file, code, kmpc, section);
+                inspect_section(&file, code, kmpc, section, &kept[i].use);
+            kept[i].entry = section->address;
+            kept[i].proven = vscaf_verdict_of(section->verdict) != VSCAF_VERDICT_OWN;
         }
+        if (file.machine == EM_X86_64)
+            status = kept_check(code, kept, result->count);
+        for (size_t i = 0; i < result->count; i++)
+            if (kept[i].leaves)
+                result->sections[i].verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_KEEPS_DATA);
         code_free(code);
     } else {
         status = -1;
     }
+    for (size_t i = 0; kept != NULL && i < result->count; i++)
+        kept_free(&kept[i].use);
+    free(kept);
     free(code);
     elf_close(&file);
     if (status != 0)

@@ -326,6 +326,13 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     return loaded;
 }
 
+/* With an index that is not known, all of the object that begins there. */
+static void note_written(struct run *run, const struct value *address)
+{
+    if (!run->silent)
+        kept_add_written(run->file, run->thread_data, address->count == 0 || address->offset > 0 ? (uint64_t)address->offset : UINT64_MAX);
+}
+
 /* Arrays of the own stack: any place above that is not a pointer may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
                             bool floating)
@@ -362,6 +369,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
     if (address->space != SPACE_STACK && address->space != SPACE_THREAD)
         return false;
     if (address->space == SPACE_THREAD) {
+        note_written(run, address);
         struct value low = *address, high = *address;
         low.taints = high.taints = 0;
         low.flags = high.flags = 0;
@@ -467,6 +475,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
     bool known = value_is_number(size, &bytes);
     if (address->space == SPACE_THREAD) {
         struct value high;
+        note_written(run, address);
         if (value_add(address, size, 1, &high) && !(size->taints & (TAINTS_NUMBER | TAINTS_OWN))) {
             struct value low = *address;
             low.taints = high.taints = low.flags = high.flags = 0;

@@ -4,6 +4,7 @@
 
 #include "code.h"
 #include "inspect.h"
+#include "kept.h"
 #include "known.h"
 #include "state.h"
 
@@ -32,6 +33,7 @@ struct run {
     uint64_t at;
     const char *detail;
     struct inspect_known_set relies;
+    struct kept_use *thread_data;
 
     uint64_t context; /* of the calls and turns that lead here */
     uint32_t loop;    /* the innermost loop instance */

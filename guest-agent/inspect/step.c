@@ -515,6 +515,10 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     uint64_t at = instruction->address;
     struct value zero = value_number(0), first, second, result;
     bool to_memory = instruction->count > 0 && one->kind == OPERAND_MEMORY;
+    for (size_t i = 0; !run->silent && run->file->has_tls && i < instruction->count; i++)
+        if (instruction->operands[i].kind == OPERAND_MEMORY
+            && (instruction->operands[i].thread_segment || instruction->operands[i].absolute))
+            kept_add_site(run->thread_data, at);
     if (instruction->locked || (instruction->operation == OPERATION_EXCHANGE && (to_memory || two->kind == OPERAND_MEMORY))
         || (instruction->operation == OPERATION_COMPARE_EXCHANGE && to_memory)) {
         if (step_atomic(run, state, instruction))

@@ -33,10 +33,9 @@ static inline void set_fluxes(int s, const lu_vector u, double inverse_density, 
                  LU_C1C5 * u[4] * inverse_density;
 }
 
-/* Adds the stencil along `direction` at the inner points of the line that begins at `point`. */
-static void add_line(const struct lu_grid *grid, const lu_vector *u, lu_vector *sum, int64_t point, int direction)
+/* Adds the stencil along `direction` at the inner points of the line of n points that begins at `point`. */
+static void add_line(const struct lu_grid *grid, int n, const lu_vector *u, lu_vector *sum, int64_t point, int direction)
 {
-    int n = grid->n;
     int64_t stride = lu_stride(grid, direction);
     double first = 0.5 / grid->spacing, second = 1.0 / (grid->spacing * grid->spacing);
     double diffusion = second * LU_DIFFUSION(direction), viscous = second * LU_C3C4;
@@ -76,26 +75,28 @@ static inline void set_fields(const struct lu_grid *grid, int64_t point, const l
 }
 
 /* Called by the whole team inside a parallel region, after a barrier: sum += the operator on u. */
-static void add_operator(const struct lu_grid *grid, const lu_vector *u, lu_vector *sum)
+static void add_operator(const struct lu_grid *grid, int n, const lu_vector *u, lu_vector *sum)
 {
-    int end = grid->n - 1;
+    int end = n - 1;
 
 #pragma omp for schedule(static) collapse(2)
     for (int k = 1; k < end; k++)
         for (int j = 1; j < end; j++)
-            add_line(grid, u, sum, lu_point(grid, k, j, 0), 0);
+            add_line(grid, n, u, sum, lu_point(grid, k, j, 0), 0);
 #pragma omp for schedule(static) collapse(2)
     for (int k = 1; k < end; k++)
         for (int i = 1; i < end; i++)
-            add_line(grid, u, sum, lu_point(grid, k, 0, i), 1);
+            add_line(grid, n, u, sum, lu_point(grid, k, 0, i), 1);
 #pragma omp for schedule(static) collapse(2)
     for (int j = 1; j < end; j++)
         for (int i = 1; i < end; i++)
-            add_line(grid, u, sum, lu_point(grid, 0, j, i), 2);
+            add_line(grid, n, u, sum, lu_point(grid, 0, j, i), 2);
 }
 
 void lu_set_forcing(struct lu_grid *grid)
 {
+    int n = grid->n;
+
 #pragma omp parallel
     {
 #pragma omp for schedule(static) collapse(2)
@@ -109,12 +110,14 @@ void lu_set_forcing(struct lu_grid *grid)
                     memset(grid->forcing[point], 0, sizeof grid->forcing[point]);
                     set_fields(grid, point, grid->change[point]);
                 }
-        add_operator(grid, (const lu_vector *)grid->change, grid->forcing);
+        add_operator(grid, n, (const lu_vector *)grid->change, grid->forcing);
     }
 }
 
 void lu_residual(struct lu_grid *grid)
 {
+    int n = grid->n;
+
 #pragma omp parallel
     {
 #pragma omp for schedule(static) collapse(2)
@@ -127,6 +130,6 @@ void lu_residual(struct lu_grid *grid)
                         grid->change[point][part] = -grid->forcing[point][part];
                     set_fields(grid, point, grid->u[point]);
                 }
-        add_operator(grid, (const lu_vector *)grid->u, grid->change);
+        add_operator(grid, n, (const lu_vector *)grid->u, grid->change);
     }
 }
