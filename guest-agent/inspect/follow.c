@@ -709,11 +709,11 @@ static bool learn(struct run *run, struct changes *changes, const struct state *
                   const struct exits *exits, uint32_t instance)
 {
     bool more = false;
-    for (size_t i = 0; i < exits->count; i++) {
-        uint8_t taints = (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
-        more |= (changes->exit_taints | taints) != changes->exit_taints;
-        changes->exit_taints |= taints;
-    }
+    uint8_t exit_taints = 0;
+    for (size_t i = 0; i < exits->count; i++)
+        exit_taints |= (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
+    more |= exit_taints != changes->exit_taints;
+    changes->exit_taints = exit_taints;
     bool shares = (changes->exit_taints & TAINT_SHARE) && !(changes->exit_taints & TAINTS_NUMBER);
     if (shares != changes->shares) {
         /* What was learned of sums was learned as if each thread took every turn. */

@@ -162,6 +162,18 @@ static void recognize_start(struct run *run, const struct state *state, struct v
     for (size_t i = 0; i < state->branch_count; i++)
         if (state->branches[i].divides)
             ways = state->branches[i].divides;
+    /* In turns: the thread's own, then one of each round of the team. */
+    for (size_t i = 0; i < sum->count; i++) {
+        const struct symbol *product = &run->symbols.all[sum->terms[i].symbol];
+        if (product->kind != SYMBOL_PRODUCT)
+            continue;
+        uint8_t left = run->symbols.all[product->left].kind, right = run->symbols.all[product->right].kind;
+        if (!(left == SYMBOL_COUNTER && right == SYMBOL_TEAM) && !(left == SYMBOL_TEAM && right == SYMBOL_COUNTER))
+            continue;
+        for (size_t j = 0; j < sum->count; j++)
+            if (run->symbols.all[sum->terms[j].symbol].kind == SYMBOL_THREAD && sum->terms[i].factor == sum->terms[j].factor)
+                sum->taints = (uint8_t)((sum->taints & ~TAINTS_NUMBER) | TAINT_SHARE);
+    }
     for (size_t i = 0; i < sum->count; i++) {
         uint64_t work;
         bool met = is_product_of_thread(run, sum->terms[i].symbol, SYMBOL_PART, &work);
@@ -383,7 +395,8 @@ static void step_other(struct run *run, struct state *state, const struct instru
     }
     if (instruction->reads_flags) {
         taints |= taints_of(&state->left) | taints_of(&state->right);
-        loop = run->loop;
+        loop = loop_inner(&run->symbols, loop, loop_inner(&run->symbols, value_loop(&run->symbols, &state->left),
+                                                          value_loop(&run->symbols, &state->right)));
         key = hash_mix64(key, hash_mix64(value_hash(&state->left), value_hash(&state->right)));
     }
     struct value result = run_unknown(run, instruction->address, key, taints, loop);
