@@ -151,7 +151,9 @@ u64 @name@(unsigned round)
 u64 @name@(unsigned round)
 {
     int last = 0, first = (int)round;
-#pragma omp parallel for lastprivate(last) firstprivate(first) @SCHEDULE@
+/* libomp 14 gives wrong values with the non-monotonic dynamic schedule. */
+#pragma omp parallel for lastprivate(last) firstprivate(first) \
+    @(schedule(static)@@schedule(static, 7)@@schedule(guided)@@schedule(monotonic : dynamic, 5))@
     for (int i = 0; i < @N@; i++)
         last = i * 3 + first;
     return (u64)last;
@@ -172,19 +174,21 @@ u64 @name@(unsigned round)
     return h;
 }
 //// kind doacross free
-static u64 @name@_a[@K@ + 1][34];
+static u64 @name@_a[@K@ + 1][10];
 u64 @name@(unsigned round)
 {
     u64 h = 0;
+    if (round % 16 != 1) /* threads that wait here do not let others run */
+        return round;
     @name@_a[0][0] = round;
 #pragma omp parallel for ordered(2) schedule(@(static, 1@@dynamic@@static)@)
     for (int k = 1; k <= @K@; k++)
-        for (int i = 1; i < 33; i++) {
+        for (int i = 1; i < 9; i++) {
 #pragma omp ordered depend(sink : k - 1, i) depend(sink : k, i - 1)
             @name@_a[k][i] = mix(@name@_a[k - 1][i], @name@_a[k][i - 1]);
 #pragma omp ordered depend(source)
         }
-    for (int i = 0; i < 33; i++)
+    for (int i = 0; i < 9; i++)
         h = mix(h, @name@_a[@K@][i]);
     return h;
 }
@@ -389,7 +393,7 @@ u64 @name@(unsigned round)
     int found = 0;
 #pragma omp parallel
     {
-#pragma omp for schedule(@(static@@dynamic)@)
+#pragma omp for schedule(static)
         for (int i = 0; i < @N@; i++) {
             if (i == (int)(round % @N@u)) {
 #pragma omp atomic write
@@ -400,6 +404,40 @@ u64 @name@(unsigned round)
         }
     }
     return (u64)found;
+}
+//// Of the next one: libomp 14 aborts when a dynamic loop is cancelled.
+//// kind cancel_dynamic any gcc
+u64 @name@(unsigned round)
+{
+    int found = 0;
+#pragma omp parallel
+    {
+#pragma omp for schedule(dynamic)
+        for (int i = 0; i < @N@; i++) {
+            if (i == (int)(round % @N@u)) {
+#pragma omp atomic write
+                found = 1;
+#pragma omp cancel for
+            }
+#pragma omp cancellation point for
+        }
+    }
+    return (u64)found;
+}
+//// kind cancel_parallel any
+u64 @name@(unsigned round)
+{
+    int found = 0;
+#pragma omp parallel
+    {
+#pragma omp single
+        {
+#pragma omp atomic write
+            found = 1;
+        }
+#pragma omp cancel parallel if (round % 4 == 0)
+    }
+    return mix((u64)found, round);
 }
 //// kind ticket free
 u64 @name@(unsigned round)

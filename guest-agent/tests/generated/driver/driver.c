@@ -13,6 +13,8 @@
  *   --all-free        every section counts as FREE, also for a shim that reads code itself. This makes programs wrong
  *   --hang SECONDS    then the program is killed
  *
+ *   generated-driver --inspect OBJECT...    prints the verdicts on their sections
+ *
  * Exits as the program does: its status, 128 + signal, or 124 if it was killed because it hangs. */
 #include <errno.h>
 #include <fcntl.h>
@@ -231,6 +233,12 @@ static void write_report(int status, bool hung)
 int main(int count, char **words)
 {
     char **program = NULL;
+    if (count > 2 && strcmp(words[1], "--inspect") == 0) {
+        for (int i = 2; i < count; i++)
+            CHECK(objects_inspect(words[i]));
+        objects_print(stdout);
+        return 0;
+    }
     parse(count, words, &program);
     prctl(PR_SET_TIMERSLACK, 1ul);
     char directory[] = "/tmp/vscaf-generated-XXXXXX";

@@ -77,6 +77,11 @@ static struct object *object_of(const char *path)
     return object;
 }
 
+bool objects_inspect(const char *path)
+{
+    return object_of(path) != NULL;
+}
+
 static size_t mappings_of(pid_t process, struct mapping *mappings, size_t max)
 {
     char path[64], line[1024];

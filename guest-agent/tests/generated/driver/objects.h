@@ -18,6 +18,9 @@ uint32_t objects_verdict(pid_t process, uint64_t address);
 /* Fills page->known with the sections of all objects that the process has now. */
 void objects_fill_known(pid_t process, struct vscaf_page *page);
 
+/* Inspects a file. False: it cannot be read. */
+bool objects_inspect(const char *path);
+
 /* Prints the sections of all objects that were inspected, as a JSON list. */
 void objects_print(FILE *out);
 
