@@ -22,6 +22,8 @@ AT_ONCE :=
 AGENT_TESTS = -n $(or $(AT_ONCE),8) --dist worksteal
 UNIT_TESTS = -n $(or $(AT_ONCE),4) --dist worksteal
 GUEST_TESTS = -n $(or $(AT_ONCE),3) --dist worksteal
+# Random OpenMP programs, each compared with its plain run while its team changes.
+GENERATED = $(BIN)/python guest-agent/tests/generated/run.py --build $(BUILD)/meson
 # Leaves the tests that are marked `long` to `make soak`. ARGS="-m ''" runs all, ARGS="-m long" those alone.
 CHECKED = -m 'not long'
 SLOWEST = --durations=15 --durations-min=2
@@ -72,9 +74,12 @@ test-c: setup venv ## build the C parts without warnings (gcc, clang, sanitizers
 	@$(STAGE) 'the shim without counters' tests/build-c $(BUILD)/no-counters gcc no-counters --quick-test
 	@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
 	@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \
-	    $(BIN)/python -m pytest -q $(AGENT_TESTS) $(CHECKED) $(SLOWEST) guest-agent/tests $(ARGS)
+	    $(BIN)/python -m pytest -q $(AGENT_TESTS) $(CHECKED) $(SLOWEST) --ignore guest-agent/tests/generated guest-agent/tests $(ARGS)
 	$(call fuzz-agent,--seconds 10)
 	@$(STAGE) 'shim test with a wheel' env $(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
+	@$(STAGE) 'OpenMP programs by hand' env $(ENV) \
+	    $(BIN)/python -m pytest -q $(UNIT_TESTS) $(CHECKED) $(SLOWEST) guest-agent/tests/generated $(ARGS)
+	@$(STAGE) 'random OpenMP programs' $(GENERATED) --programs 60
 
 test-unit: programs venv ## run the tests without guests
 	@$(STAGE) 'unit, property and driver tests' \
@@ -153,6 +158,8 @@ soak: image ## run all that takes hours (root); if it was interrupted, it goes o
 	@$(SOAK) 'C tests with clang' tests/build-c $(BUILD)/clang clang plain --test
 	@$(SOAK) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test
 	@$(SOAK) 'all agent tests' env $(ENV) VSCAF_EXPLORE=3000 $(BIN)/python -m pytest -q $(AGENT_TESTS) guest-agent/tests
+	@$(SOAK) 'random OpenMP programs' $(GENERATED) --programs 20000 \
+	    --progress $(BUILD)/soak/$$(git describe --always --dirty)/generated.jsonl
 	@$(SOAK) 'random histories' make test-unit VSCAF_EXPLORE=1000 ARGS="-m ''"
 	@$(SOAK) 'long tests with guests' make test-guest ARGS='-m long'
 	@$(SOAK) 'replay of guests' make test-guest VSCAF_EXPLORE=3600 ARGS='-k tools_agree'

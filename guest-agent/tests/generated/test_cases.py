@@ -1,0 +1,123 @@
+"""The cases by hand: each stays right while its team changes, and fails if its sections count as free."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from attempt import Tools
+from cases import COMPILERS, THREADS, Built, build, case_names, levels, programs, run_plain, run_resized, verdicts
+
+FREE, UP_TO = 1, 2
+HUNG = 124
+TRIES = 8  # a team that changes at a bad time does not break every run
+# The least share of the sections in free/ that must be found free, by suffix.
+FREE_AT_LEAST = {".c": 0.9, ".cc": 0.7, ".f90": 0.8}
+
+CASES = programs("cases")
+Builder = Callable[[Path, str, tuple[str, ...]], Built]
+
+
+def builds(folder: str, every: bool) -> list[object]:
+    """Parameters: a program, a compiler and its options. Most are left to `make soak`."""
+    chosen = []
+    for path in programs(folder):
+        for compiler in COMPILERS[path.suffix]:
+            for flags in levels():
+                usual = (every or compiler == COMPILERS[path.suffix][0]) and flags == ("-O2",)
+                marks = [] if usual else [pytest.mark.long]
+                chosen.append(
+                    pytest.param(path, compiler, flags, marks=marks, id=f"{path.name}-{compiler}{''.join(flags)}")
+                )
+    return chosen
+
+
+def wrong_if_free() -> list[object]:
+    """Of each program two in `make check`, because those that hang take as long as the limit."""
+    chosen = []
+    for path in CASES:
+        for number, case in enumerate(case_names(path, only_wrong_if_free=True)):
+            chosen.append(
+                pytest.param(path, case, marks=[pytest.mark.long] if number > 1 else [], id=f"{path.name}-{case}")
+            )
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def tools() -> Tools:
+    return Tools.of(Path(os.environ["VSCAF_BUILD"]))
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """Builds each program once."""
+    made: dict[tuple[Path, str, tuple[str, ...]], Built] = {}
+
+    def builder(source: Path, compiler: str, flags: tuple[str, ...]) -> Built:
+        key = (source, compiler, flags)
+        if key not in made:
+            made[key] = build(source, compiler, flags, tmp_path_factory.mktemp("case"))
+        return made[key]
+
+    return builder
+
+
+@pytest.mark.parametrize(("source", "compiler", "flags"), builds("cases", every=True))
+def test_a_case_stays_right(built: Builder, tools: Tools, source: Path, compiler: str, flags: tuple[str, ...]) -> None:
+    """All cases of a program alone, one process each, and then in one process."""
+    program = built(source, compiler, flags)
+    plain = run_plain(program)
+    assert plain.returncode == 0, plain.stdout
+    assert plain.stdout.count(": 0 wrong rounds") > 0
+    wrong = []
+    for number, case in enumerate([*case_names(source), ""]):
+        options = ["--limit", str(THREADS + 2 * (number % 2)), "--seed", str(number), "--every", str(1 << number % 3)]
+        options += ["--known"] if number % 2 else []
+        done = run_resized(tools, program, case, options)
+        if done.returncode:
+            wrong.append(f"{case or 'all'}: status {done.returncode} {done.stdout} {done.stderr}")
+        if done.returncode == HUNG:  # the others may hang too
+            break
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(("source", "case"), wrong_if_free())
+def test_a_case_fails_if_its_sections_count_as_free(built: Builder, tools: Tools, source: Path, case: str) -> None:
+    program = built(source, COMPILERS[source.suffix][0], ("-O2",))
+    statuses = []
+    for seed in range(TRIES):
+        options = ["--limit", str(THREADS), "--seed", str(seed), "--every", "1", "--all-free", "--hang", "2"]
+        statuses.append(run_resized(tools, program, case, options).returncode)
+        if statuses[-1]:
+            break
+    assert statuses[-1] != 0, "the case is right with teams of any size"
+
+
+@pytest.mark.parametrize(("source", "compiler", "flags"), builds("cases", every=True))
+def test_marked_sections_are_not_resized(
+    built: Builder, tools: Tools, source: Path, compiler: str, flags: tuple[str, ...]
+) -> None:
+    resized = [
+        section
+        for section in verdicts(tools, built(source, compiler, flags))
+        if section.mark == "own" and section.verdict in (FREE, UP_TO)
+    ]
+    assert not resized
+
+
+@pytest.mark.parametrize(("source", "compiler", "flags"), builds("free", every=True))
+def test_free_sections_are_found(
+    built: Builder, tools: Tools, source: Path, compiler: str, flags: tuple[str, ...]
+) -> None:
+    program = built(source, compiler, flags)
+    assert run_plain(program).returncode == 0
+    sections = [section for section in verdicts(tools, program) if section.mark == "free"]
+    if not sections:
+        pytest.skip("the reader is not linked in")
+    others = [section for section in sections if section.verdict != FREE]
+    print(f"{program.name}: {len(sections) - len(others)} of {len(sections)} free", *others, sep="\n")
+    assert 1 - len(others) / len(sections) >= FREE_AT_LEAST[source.suffix], others
+    done = run_resized(tools, program, "", ["--limit", str(THREADS + 2), "--seed", "1", "--every", "1", "--known"])
+    assert done.returncode == 0, (done.stdout, done.stderr)
