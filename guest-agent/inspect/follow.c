@@ -408,7 +408,7 @@ static bool out_of_steps(struct run *run, uint64_t at)
     if (run->steps > STEPS_MAX || run->symbols.no_memory)
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, at, "too much code");
     return run->steps > STEPS_MAX || run->symbols.no_memory || run->no_memory
-           || (!run->silent && run_rejected(run)); /* nothing more can change the result */
+           || (!run->silent && run_settled(run));
 }
 
 static void run_block(struct run *run, struct frame *frame, int32_t block, int32_t loop, struct exits *exits)

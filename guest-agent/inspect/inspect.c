@@ -14,7 +14,11 @@
 
 void run_reject(struct run *run, enum vscaf_reason reason, uint64_t at, const char *detail)
 {
-    if (run->silent || run->reason != VSCAF_REASON_NONE)
+    if (run->silent)
+        return;
+    run->keeps |= reason != VSCAF_REASON_TELLS && reason != VSCAF_REASON_NUMBER_ALONE && reason != VSCAF_REASON_COUNTS
+                  && reason != VSCAF_REASON_WAITS && reason != VSCAF_REASON_UNKNOWN_STORE;
+    if (run->reason != VSCAF_REASON_NONE)
         return;
     run->reason = reason;
     run->at = at;
@@ -24,6 +28,11 @@ void run_reject(struct run *run, enum vscaf_reason reason, uint64_t at, const ch
 bool run_rejected(const struct run *run)
 {
     return run->reason != VSCAF_REASON_NONE;
+}
+
+bool run_settled(const struct run *run)
+{
+    return run_rejected(run) && run->keeps;
 }
 
 struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t taints, uint32_t loop)
@@ -100,6 +109,8 @@ static void follow_section(struct run *run, struct state *state, const struct el
     if (run->reason != VSCAF_REASON_NONE)
         verdict = VSCAF_VERDICT_OWN;
     section->verdict = vscaf_verdict_word(verdict, run->reason);
+    if (verdict == VSCAF_VERDICT_OWN && (run->keeps || thread_data->site_count > 0))
+        section->verdict |= VSCAF_VERDICT_KEEPS;
     section->at = run->at;
     section->detail = run->detail != NULL ? run->detail : "";
     section->relies = run->relies;
@@ -110,7 +121,7 @@ static void inspect_section(const struct elf_file *file, struct code *code, bool
 {
     struct run *run = calloc(1, sizeof *run);
     struct state *state = calloc(1, sizeof *state);
-    section->verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_UNREADABLE);
+    section->verdict = (vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_UNREADABLE) | VSCAF_VERDICT_KEEPS);
     if (run != NULL && state != NULL) {
         /* If it stores no integers in shared memory, those that it loads there are the same while it runs. */
         follow_section(run, state, file, code, kmpc, section, thread_data, false);
@@ -178,7 +189,7 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
         for (size_t i = 0; i < also_count; i++) {
             if (add_section(result, &room, also[i], 0, "") < 0)
                 return -1;
-            result->sections[result->count - 1].verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_MACHINE);
+            result->sections[result->count - 1].verdict = (vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_MACHINE) | VSCAF_VERDICT_KEEPS);
         }
         if (result->count > 0)
             qsort(result->sections, result->count, sizeof *result->sections, by_offset);
@@ -220,9 +231,9 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
             bool named = section->name[0] != '\0';
             bool kmpc = named ? strstr(section->name, "omp_outlined") != NULL : clang;
             if (file.machine != EM_X86_64)
-                section->verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_MACHINE);
+                section->verdict = (vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_MACHINE) | VSCAF_VERDICT_KEEPS);
             else if (section->address == UINT64_MAX || (!named && gcc && clang))
-                section->verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_UNKNOWN_CODE);
+                section->verdict = (vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_UNKNOWN_CODE) | VSCAF_VERDICT_KEEPS);
             else
                 inspect_section(&file, code, kmpc, section, &kept[i].use);
             kept[i].entry = section->address;
@@ -232,7 +243,8 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
             status = kept_check(code, kept, result->count);
         for (size_t i = 0; i < result->count; i++)
             if (kept[i].leaves)
-                result->sections[i].verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_KEEPS_DATA);
+                result->sections[i].verdict =
+                    vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_KEEPS_DATA) | VSCAF_VERDICT_KEEPS;
         code_free(code);
     } else {
         status = -1;

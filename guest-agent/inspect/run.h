@@ -30,6 +30,7 @@ struct run {
 
     bool silent; /* a first look at a loop: nothing is found yet */
     enum vscaf_reason reason;
+    bool keeps; /* it may leave data in its threads, or some of its code is not known */
     uint64_t at;
     const char *detail;
     struct inspect_known_set relies;
@@ -59,6 +60,8 @@ struct run {
 /* The section needs the program's own number. The first reason stays. */
 void run_reject(struct run *run, enum vscaf_reason reason, uint64_t at, const char *detail);
 bool run_rejected(const struct run *run);
+/* True if nothing more can change the result. */
+bool run_settled(const struct run *run);
 
 /* An unknown number that is made from these. */
 struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t taints, uint32_t loop);

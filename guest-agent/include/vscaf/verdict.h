@@ -38,6 +38,11 @@ enum vscaf_reason {
     VSCAF_REASON_COUNT
 };
 
+/* Set if the section may leave data in its threads for later sections: thread-private data of its own or of another
+ * object. A runtime ends the threads that a smaller team does not have. So once such a section has run, each team of the
+ * program has one thread, which leaves the others alone, or at least the program's own number. */
+#define VSCAF_VERDICT_KEEPS 0x10000u
+
 static inline uint32_t vscaf_verdict_word(enum vscaf_verdict verdict, enum vscaf_reason reason)
 {
     return (uint32_t)verdict | (uint32_t)reason << 8;
@@ -46,6 +51,14 @@ static inline uint32_t vscaf_verdict_word(enum vscaf_verdict verdict, enum vscaf
 static inline enum vscaf_verdict vscaf_verdict_of(uint32_t word)
 {
     return (word & 0xffu) <= VSCAF_VERDICT_OWN ? (enum vscaf_verdict)(word & 0xffu) : VSCAF_VERDICT_OWN;
+}
+
+/* True of every word that is not known to be harmless. */
+static inline int vscaf_verdict_keeps(uint32_t word)
+{
+    enum vscaf_verdict verdict = vscaf_verdict_of(word);
+    return (word & VSCAF_VERDICT_KEEPS) || (verdict != VSCAF_VERDICT_FREE && verdict != VSCAF_VERDICT_UP_TO
+                                            && verdict != VSCAF_VERDICT_OWN);
 }
 
 static inline enum vscaf_reason vscaf_reason_of(uint32_t word)
