@@ -38,7 +38,7 @@ static const char usage[] =
     "runs unchanged: with the environment as it is.\n"
     "\n"
     "  --resize   declare that COMMAND is right with any number of threads in each parallel section: sets\n"
-    "             VSCAF_MALLEABLE=full. Without it, vscaf resizes only sections for which it can prove that.\n"
+    "             VSCAF_MALLEABLE=full; without it, vscaf resizes only sections for which it can prove that.\n"
     "\n"
     "Environment:\n"
     "  VSCAF_SOCKET         the agent's join socket (default: /run/vscaf/agent.sock, else the user's own agent's:\n"
