@@ -21,7 +21,8 @@ VSCAF_EXPORT void vscaf_leave_alone(void)
 VSCAF_EXPORT unsigned vscaf_size(void)
 {
     join_maintain_if_due(clock_ticks());
-    /* Acquire: the page that a join has set up. Relaxed: numbers that change at any time. Without an agent all are 0. */
+    /* Acquire: the page that a join has set up. Relaxed: numbers that change at any time. Without an agent they are 0.
+     */
     const struct vscaf_page *page = atomic_load_explicit(&attachment_current, memory_order_acquire)->page;
     unsigned size = atomic_load_explicit(&page->team_size, memory_order_relaxed);
     unsigned most = atomic_load_explicit(&page->team_most, memory_order_relaxed);

@@ -53,7 +53,9 @@ bool program_is_listed(const char *directory, uid_t owner, const char *program)
     }
     bool listed = false;
     for (const struct dirent *entry; !listed && (entry = readdir(entries));) {
-        int list = entry->d_name[0] == '.' ? -1 : openat(fd, entry->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (entry->d_name[0] == '.')
+            continue;
+        int list = openat(fd, entry->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (list >= 0 && is_trusted(list, owner, S_IFREG))
             listed = names_program(list, program);
         else if (list >= 0)

@@ -8,9 +8,9 @@
 #include <vscaf/page.h>
 #include <vscaf/socket_path.h>
 
-/* The agent's sockets take connections of packets. A connection of another type is refused by the kernel: with EPROTOTYPE
- * if a process has the socket open and this user may write to it, else with another error (ECONNREFUSED for the file
- * of an agent that has ended). So the agent does not notice the question, and has no work with it. */
+/* The agent's sockets take connections of packets. A connection of another type is refused by the kernel: with
+ * EPROTOTYPE if a process has the socket open and this user may write to it, else with another error (ECONNREFUSED for
+ * the file of an agent that has ended). So the agent does not notice the question, and has no work with it. */
 static bool is_open(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -34,8 +34,8 @@ enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 }
 
 static const char usage[] =
     "usage: vscaf-run [--resize] COMMAND [ARGUMENT...]\n"
-    "Runs COMMAND with its OpenMP teams sized by the vscaf agent. Without an agent, and if COMMAND cannot be managed, it\n"
-    "runs unchanged: with the environment as it is.\n"
+    "Runs COMMAND with its OpenMP teams sized by the vscaf agent. Without an agent, and if COMMAND cannot be managed,\n"
+    "it runs unchanged: with the environment as it is.\n"
     "\n"
     "  --resize   declare that COMMAND is right with any number of threads in each parallel section: sets\n"
     "             VSCAF_MALLEABLE=full; without it, vscaf resizes only sections for which it can prove that.\n"

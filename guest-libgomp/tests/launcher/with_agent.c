@@ -1,6 +1,6 @@
-/* with_agent COMMAND [ARGUMENT...]: runs the command while a socket as the agent's is there, with VSCAF_SOCKET naming it.
- * Each connection is closed at once, so no program waits for an answer. With --unasked before the command, a connection
- * makes the exit status 99. */
+/* with_agent [--unasked] COMMAND [ARGUMENT...]: runs the command while a socket as the agent's is there; VSCAF_SOCKET
+ * names it. Each connection is closed at once, so no program waits for an answer. With --unasked, a connection makes
+ * the exit status 99. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
