@@ -53,6 +53,7 @@ def variables(system: Path, archive: str, **more: Any) -> dict[str, Any]:
         "vscaf_guest_prefix": str(system / "usr"),
         "vscaf_guest_record": str(system / "var/vscaf/packages"),
         "vscaf_guest_options_file": str(system / "etc/vscaf-agent"),
+        "vscaf_guest_resize_file": str(system / "etc/programs.d/ansible"),
         "vscaf_guest_targets": [],
         "vscaf_guest_source": archive,
         "vscaf_guest_service": "none",
@@ -101,6 +102,30 @@ def test_upgrade_and_uninstall_leave_what_belongs_to_others(play: Play, system: 
     assert there(system) == before | others | {"usr/lib/new", "usr/lib/new/others.so"}
     assert list((system / "usr/src").iterdir()) == []
     assert run(second, "uninstall").changed == ()
+
+
+def test_declared_programs_are_named_and_withdrawn(play: Play, system: Path) -> None:
+    given = variables(system, "", vscaf_guest_install="none")
+    declared = {**given, "vscaf_guest_resize": ["/opt/solver", "/opt/mesh"]}
+    before = there(system)
+    file = system / "etc/programs.d/ansible"
+
+    def run(given: dict[str, Any], tasks_from: str = "main", *options: str) -> Played:
+        done = play(role(tasks_from), *options, variables=given)
+        assert done.status == 0, done.output
+        return done
+
+    run(declared, "main", "--check")
+    assert there(system) == before
+    run(declared)
+    assert file.read_text(encoding="utf-8").splitlines()[1:] == ["/opt/solver", "/opt/mesh"]
+    assert (file.stat().st_uid, file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0, 0o644, 0o755)
+    assert run(declared).changed == ()
+    run(given)
+    assert not file.exists()
+    run(declared)
+    run(given, "uninstall")
+    assert there(system) == before
 
 
 # Answers as systemd would, for one unit. Its state and what was asked for are files beside it.

@@ -6,6 +6,7 @@
 #include "entry/export.h"
 #include "join/join.h"
 #include "join/program.h"
+#include "join/program_list.h"
 #include "learn/permission.h"
 #include "measure/clock.h"
 #include "section/decompose.h"
@@ -31,6 +32,7 @@
 __attribute__((constructor)) static void join_at_start(void)
 {
     program_start();
+    program_list_start();
     permission_start();
     bool linked = dlsym(RTLD_NEXT, "GOMP_parallel") != NULL;
     dlerror(); /* the program must not see this failed look-up */

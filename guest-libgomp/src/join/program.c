@@ -10,9 +10,11 @@ _Atomic uint32_t program_bits;
 _Atomic uint32_t program_limit;
 _Atomic uint32_t program_generation = 1;
 static _Atomic uint32_t largest;
-/* An enum vscaf_malleable, or OVERRIDE_NONE. Constant after the start. */
+/* An enum vscaf_malleable, or OVERRIDE_NONE. */
 #define OVERRIDE_NONE UINT32_MAX
 static _Atomic uint32_t override = OVERRIDE_NONE;
+static bool user_overrides; /* constant after the start */
+static _Atomic uint32_t declared;
 
 /* The program turned dynamic adjustment on (omp_set_dynamic). A number that it set is then an upper bound. */
 static _Atomic bool dynamic;
@@ -32,6 +34,7 @@ void program_start(void)
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!strcmp(word, names[i])) {
             atomic_store_explicit(&override, i, memory_order_relaxed);
+            user_overrides = true;
             program_note(VSCAF_PROGRAM_OVERRIDE);
             return;
         }
@@ -40,6 +43,29 @@ void program_start(void)
         "libvscaf-gomp: VSCAF_MALLEABLE is not full, shrink or rigid: ignored\n";
     ssize_t written = write(STDERR_FILENO, warning, sizeof warning - 1);
     (void)written; /* there is no other place to report it */
+}
+
+void program_declare(enum program_declaration declaration)
+{
+    atomic_store_explicit(&declared, declaration, memory_order_relaxed);
+    if (user_overrides)
+        return;
+    uint32_t malleable = declaration == PROGRAM_DECLARED_RESIZE        ? VSCAF_MALLEABLE_FULL
+                         : declaration == PROGRAM_DECLARED_LEAVE_ALONE ? VSCAF_MALLEABLE_RIGID
+                                                                       : OVERRIDE_NONE;
+    /* Relaxed: the generation below makes threads that start a section look again. */
+    atomic_store_explicit(&override, malleable, memory_order_relaxed);
+    if (malleable == OVERRIDE_NONE)
+        atomic_fetch_and(&program_bits, ~VSCAF_PROGRAM_OVERRIDE);
+    else
+        atomic_fetch_or(&program_bits, VSCAF_PROGRAM_OVERRIDE);
+    program_changed();
+    program_copy(atomic_load(&attachment_current)->page);
+}
+
+enum program_declaration program_declared(void)
+{
+    return (enum program_declaration)atomic_load_explicit(&declared, memory_order_relaxed);
 }
 
 enum vscaf_malleable program_malleable(void)

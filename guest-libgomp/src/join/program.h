@@ -37,6 +37,17 @@ void program_bounded(uint32_t most);
 /* The program has turned the runtime's dynamic adjustment on or off. */
 void program_set_dynamic(bool value);
 
+/* What the program, or a file of the administrator, says about it. The user's VSCAF_MALLEABLE goes before it. */
+enum program_declaration {
+    PROGRAM_DECLARED_NOTHING,
+    PROGRAM_DECLARED_RESIZE,      /* right with any number of threads in each section */
+    PROGRAM_DECLARED_LEAVE_ALONE, /* keeps its own numbers */
+};
+
+/* Records it; the last one counts. */
+void program_declare(enum program_declaration declaration);
+enum program_declaration program_declared(void);
+
 /* Team sizes must be computed again. */
 void program_changed(void);
 

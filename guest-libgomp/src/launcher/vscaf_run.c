@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launcher/static_check.h"
+#include "launcher/agent_there.h"
+#include "launcher/obstacle.h"
 
 #define LIBRARY "libvscaf-gomp.so"
 /* With libgomp's own 300,000 rounds a region takes 8 ms when its team has to share a CPU for a moment (the guest loses
@@ -32,8 +33,12 @@
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 static const char usage[] =
-    "usage: vscaf-run COMMAND [ARGUMENT...]\n"
-    "Runs COMMAND with its OpenMP teams sized by the vscaf agent. Without an agent it runs unchanged.\n"
+    "usage: vscaf-run [--resize] COMMAND [ARGUMENT...]\n"
+    "Runs COMMAND with its OpenMP teams sized by the vscaf agent. Without an agent, and if COMMAND cannot be managed,\n"
+    "it runs unchanged: with the environment as it is.\n"
+    "\n"
+    "  --resize   declare that COMMAND is right with any number of threads in each parallel section: sets\n"
+    "             VSCAF_MALLEABLE=full; without it, vscaf resizes only sections for which it can prove that.\n"
     "\n"
     "Environment:\n"
     "  VSCAF_SOCKET         the agent's join socket (default: /run/vscaf/agent.sock, else the user's own agent's:\n"
@@ -196,25 +201,43 @@ static bool set_environment(void)
     return user_binds_threads() || !may_use_all_cpus() || setenv("KMP_AFFINITY", AFFINITY, 0) == 0;
 }
 
-int main(int argc, char **argv)
+/* Prepares the environment of a program that is managed. False: it failed, and the reason was printed. */
+static bool manage(bool resize)
 {
     char library[PATH_MAX];
+    if (!find_library(library) || !preload(library))
+        return false;
+    if (!set_environment() || (resize && setenv("VSCAF_MALLEABLE", "full", 1) != 0)) {
+        print_error("no memory for the environment: free some");
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
     char command[PATH_MAX];
-    if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        fputs(usage, stdout);
-        return fflush(stdout) == 0 ? 0 : EXIT_OWN_FAILURE;
+    bool resize = false;
+    int first = 1;
+    for (; first < argc && argv[first][0] == '-'; first++) {
+        if (!strcmp(argv[first], "--help") || !strcmp(argv[first], "-h")) {
+            fputs(usage, stdout);
+            return fflush(stdout) == 0 ? 0 : EXIT_OWN_FAILURE;
+        }
+        if (!strcmp(argv[first], "--")) {
+            first++;
+            break;
+        }
+        if (strcmp(argv[first], "--resize") != 0) {
+            print_error("unknown option %s: vscaf-run takes --resize and a command, or --help", argv[first]);
+            return EXIT_OWN_FAILURE;
+        }
+        resize = true;
     }
-    int first = argc >= 2 && !strcmp(argv[1], "--") ? 2 : 1;
     if (argc <= first) {
-        print_error("no command: usage is vscaf-run COMMAND [ARGUMENT...]");
+        print_error("no command: usage is vscaf-run [--resize] COMMAND [ARGUMENT...]");
         return EXIT_OWN_FAILURE;
     }
-    if (first == 1 && argv[1][0] == '-') {
-        print_error("unknown option %s: vscaf-run takes a command, or --help", argv[1]);
-        return EXIT_OWN_FAILURE;
-    }
-    if (!find_library(library))
-        return EXIT_OWN_FAILURE;
     if (!find_command(argv[first], command)) {
         print_error("%s: command not found: check the name and PATH", argv[first]);
         return EXIT_NOT_FOUND;
@@ -222,12 +245,8 @@ int main(int argc, char **argv)
     const char *why = preload_obstacle(command);
     if (why)
         print_error("warning: %s %s: its teams cannot be managed, so it runs as without vscaf", command, why);
-    if (!preload(library))
+    else if (agent_is_there() && !manage(resize))
         return EXIT_OWN_FAILURE;
-    if (!set_environment()) {
-        print_error("no memory for the environment: free some");
-        return EXIT_OWN_FAILURE;
-    }
     execvp(argv[first], argv + first);
     if (errno == ENOEXEC) { /* a script without a first line; only some C libraries start the shell by themselves */
         argv[first - 1] = "sh";

@@ -1,18 +1,18 @@
 #!/bin/sh
-# vscaf_run.sh VSCAF_RUN LIBRARY FROM_PROGRAMS [STATIC_PROGRAM [PROGRAM_WITH_STATIC_RUNTIME
-# PROGRAM_WITH_SHARED_RUNTIME]]: checks each promise of the launcher. FROM_PROGRAMS leads from the directory of installed
-# programs to that of the library.
+# vscaf_run.sh VSCAF_RUN LIBRARY FROM_PROGRAMS PROGRAMS: checks each promise of the launcher. FROM_PROGRAMS leads from
+# the directory of installed programs to that of the library. PROGRAMS is a directory with test programs.
 set -eu
 run=$(readlink -f "$1")
 library=$(readlink -f "$2")
 from_programs=$3
-static=${4:-}
-static_runtime=${5:-}
-shared_runtime=${6:-}
+programs=$4
+if [ -z "${VSCAF_SOCKET-}" ]; then # all that follows has an agent, unless it says otherwise
+    exec "$programs/gomp-test-with-agent" sh "$0" "$@"
+fi
 directory=$(mktemp -d /tmp/vscaf-run-test-XXXXXX)
 trap 'rm -rf "$directory"' EXIT
 unset LD_PRELOAD GOMP_SPINCOUNT KMP_BLOCKTIME KMP_LIBRARY OMP_WAIT_POLICY VSCAF_GOMP_LIBRARY
-unset GOMP_CPU_AFFINITY KMP_AFFINITY KMP_HW_SUBSET OMP_PLACES OMP_PROC_BIND
+unset VSCAF_MALLEABLE GOMP_CPU_AFFINITY KMP_AFFINITY KMP_HW_SUBSET OMP_PLACES OMP_PROC_BIND
 
 fail() {
     echo "failed: $*" >&2
@@ -129,29 +129,118 @@ cp "$library" "$directory/a b/"
 status 125 env VSCAF_GOMP_LIBRARY="$directory/a b/libvscaf-gomp.so" "$run" true
 one_line 'space or a colon'
 
-if [ -n "$static" ]; then
-    status 42 "$run" "$static"
-    one_line 'statically linked'
+# Where it cannot work, nothing in the environment changes, and one line says why.
+steps_aside() {
+    reason=$1
+    shift
+    env | sort >"$directory/before"
+    status 0 "$run" --resize "$@"
+    one_line "$reason"
+    sort "$directory/out" | diff "$directory/before" - >&2 || fail "the environment of $*"
+}
+for case in 'static statically linked' 'static-runtime OpenMP runtime linked into it' 'asan AddressSanitizer' \
+    'musl not for glibc'; do
+    program=$programs/gomp-test-${case%% *}
+    [ ! -e "$program" ] || steps_aside "${case#* }" "$program"
+done
+if [ -e "$programs/gomp-test-asan" ]; then
+    asan=$(ldd "$programs/gomp-test-asan" | sed -n 's/.*libasan.* => \([^ ]*\).*/\1/p')
+    status 0 env LD_PRELOAD="$asan" "$run" sh -c 'echo "$LD_PRELOAD"'
+    one_line 'AddressSanitizer by LD_PRELOAD'
+    [ "$(cat "$directory/out")" = "$asan" ] || fail "AddressSanitizer first: $(cat "$directory/out")"
 fi
-if [ -n "$static_runtime" ]; then
-    status 0 "$run" "$static_runtime"
-    one_line 'OpenMP runtime linked into it'
-    status 0 "$run" "$shared_runtime"
+if [ -e "$programs/gomp-test-musl" ]; then # as an interpreter; a script of a script has it too
+    printf '#! %s -x\n' "$programs/gomp-test-musl" >"$directory/inner"
+    printf '#!%s\n' "$directory/inner" >"$directory/outer"
+    chmod +x "$directory/inner" "$directory/outer"
+    steps_aside 'not for glibc' "$directory/outer"
+fi
+if [ -e "$programs/gomp-test-static" ]; then # a static shell may start programs that can be managed
+    printf '#!%s\n' "$programs/gomp-test-static" >"$directory/script"
+    status 0 "$run" "$directory/script"
     quiet
-    # A damaged file must not break the inspection. The run fails only afterwards: 125 is for the library's path.
+    grep -qx "LD_PRELOAD=$library" "$directory/out" || fail "a script with a static interpreter"
+fi
+# A program for another processor and one of 32 bits: the kernel refuses them, after vscaf-run has looked at them.
+refused() {
+    cp "$programs/gomp-test-environment" "$directory/other"
+    printf "$1" | dd of="$directory/other" bs=1 seek="$2" conv=notrunc 2>/dev/null
+    "$run" "$directory/other" >/dev/null 2>"$directory/err" || true
+    grep -q "$3" "$directory/err" || fail "$3: $(cat "$directory/err")"
+}
+refused '\377\177' 18 'another kind of processor'
+refused '\001' 4 '32-bit'
+# The dynamic linker as the command obeys LD_PRELOAD.
+linker=$(ldd "$programs/gomp-test-environment" | sed -n 's/^[[:blank:]]*\(\/[^ ]*ld-linux[^ ]*\).*/\1/p')
+if [ -n "$linker" ]; then
+    status 0 "$run" "$linker" "$programs/gomp-test-environment"
+    quiet
+    grep -qx "LD_PRELOAD=$library" "$directory/out" || fail "the dynamic linker as the command"
+fi
+# Programs that run with other rights than their user's ignore the preload. An unreadable one still shows its rights.
+cp "$programs/gomp-test-environment" "$directory/privileged"
+for bits in 4755 2755 4711; do
+    chmod "$bits" "$directory/privileged"
+    steps_aside 'set-user-ID' "$directory/privileged"
+done
+chmod 755 "$directory/privileged"
+status 0 "$run" "$directory/privileged"
+quiet
+if setcap cap_net_raw+ep "$directory/privileged" 2>/dev/null; then
+    steps_aside 'capabilities of its own' "$directory/privileged"
+    if setpriv --reuid 65534 --clear-groups true 2>/dev/null; then # that is so: the kernel ignores it
+        chmod 755 "$directory"
+        status 0 setpriv --reuid 65534 --clear-groups env LD_PRELOAD="$directory/no-such.so" "$directory/privileged"
+        quiet
+    fi
+fi
+
+# The agent has no work with the question whether it is there.
+status 0 "$programs/gomp-test-with-agent" --unasked "$run" sh -c 'echo "$LD_PRELOAD"'
+[ "$(cat "$directory/out")" = "$library" ] || fail "with an agent: $(cat "$directory/out")"
+
+# Without an agent nothing changes and nothing is said. The file of an agent that has ended is none, nor is one that
+# this user may not write to.
+alone() {
+    env "$@" env | sort >"$directory/before"
+    status 0 env "$@" "$run" --resize env
+    quiet
+    sort "$directory/out" | diff "$directory/before" - >&2 || fail "the environment with $*"
+}
+alone VSCAF_SOCKET="$directory/absent.sock"
+"$programs/gomp-test-with-agent" sh -c 'ln "$VSCAF_SOCKET" "$1"' sh "$directory/left.sock"
+alone VSCAF_SOCKET="$directory/left.sock"
+alone VSCAF_SOCKET="$directory/left.sock" VSCAF_GOMP_LIBRARY="$directory/absent.so"
+alone VSCAF_SOCKET="$directory/text"
+
+# Who declares by the option means it, whatever the environment says.
+for word in "" rigid; do
+    status 0 env ${word:+VSCAF_MALLEABLE=$word} "$run" --resize sh -c 'echo "$VSCAF_MALLEABLE"'
+    [ "$(cat "$directory/out")" = full ] || fail "--resize: $(cat "$directory/out")"
+    status 0 env ${word:+VSCAF_MALLEABLE=$word} "$run" sh -c 'echo "$VSCAF_MALLEABLE"'
+    [ "$(cat "$directory/out")" = "$word" ] || fail "not declared: $(cat "$directory/out")"
+done
+status 0 "$run" --resize -- printf %s --resize
+[ "$(cat "$directory/out")" = --resize ] || fail "a command's own option"
+
+status 0 "$run" "$programs/gomp-test-environment"
+quiet
+if [ -e "$programs/gomp-test-static-runtime" ]; then
+    # A damaged file must not break the look at it. What comes then is the library's path (125), or the program.
     look_at() {
         got=0
-        VSCAF_GOMP_LIBRARY="$directory/a b/libvscaf-gomp.so" "$run" "$directory/damaged" 2>"$directory/err" || got=$?
-        [ "$got" = 125 ] || fail "$1: $got"
+        VSCAF_GOMP_LIBRARY="$directory/a b/libvscaf-gomp.so" "$run" "$directory/damaged" >/dev/null 2>"$directory/err" \
+            || got=$?
+        [ "$got" = 125 ] || grep -q 'vscaf-run: warning: ' "$directory/err" || fail "$1: $got"
     }
     for bytes in 0 10 64 100 1000 5000 10000; do
-        head -c "$bytes" "$static_runtime" >"$directory/damaged"
+        head -c "$bytes" "$programs/gomp-test-static-runtime" >"$directory/damaged"
         chmod +x "$directory/damaged"
         look_at "cut to $bytes"
     done
-    size=$(wc -c <"$static_runtime")
+    size=$(wc -c <"$programs/gomp-test-static-runtime")
     for at in 32 33 40 42 46 54 56 58 60 $((size - 2000)) $((size - 1000)) $((size - 500)) $((size - 40)); do
-        cp "$static_runtime" "$directory/damaged"
+        cp "$programs/gomp-test-static-runtime" "$directory/damaged"
         printf '\377\377\377\377\377\377' | dd of="$directory/damaged" bs=1 seek="$at" conv=notrunc 2>/dev/null
         look_at "damaged at $at"
     done

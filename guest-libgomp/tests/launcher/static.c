@@ -1,5 +1,0 @@
-/* A program that nothing can be preloaded into. */
-int main(void)
-{
-    return 42;
-}
