@@ -96,6 +96,16 @@ static bool outside_thread_data(const struct run *run, const struct value *addre
     return !run->file->has_tls || (address->count == 0 && (address->offset < 0 || address->offset >= bytes));
 }
 
+/* Where the frame ends that holds a place of the stack. */
+static int64_t frame_end(const struct run *run, int64_t place)
+{
+    int64_t end = place + 4096;
+    for (unsigned i = 0; i < run->calls; i++)
+        if (run->frames[i] > place)
+            end = run->frames[i];
+    return end;
+}
+
 /* The place of own memory at a fixed distance. */
 static bool fixed_place(const struct value *address, int64_t *place)
 {
@@ -268,7 +278,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             if ((slot->place >= THREAD_PLACES) == stack || (vector && !slot->floating))
                 continue; /* a program does not read integers as floating-point numbers */
             bool overlaps = slot->place + slot->bytes > place && slot->place < place + (int64_t)bytes;
-            if (address->count > 0 ? slot->place >= place : overlaps)
+            bool in_array = slot->place >= place && (!stack || slot->place < frame_end(run, address->offset));
+            if (address->count > 0 ? in_array : overlaps)
                 taints |= slot->value.taints;
         }
         if (stack ? state->stack_sums : state->thread_sums)
@@ -345,15 +356,12 @@ static void store_own_array(struct run *run, struct state *state, const struct v
         state_forget_places(state, THREAD_PLACES, INT64_MAX, false);
         return;
     }
-    int64_t end = 0;
-    for (unsigned i = 0; i <= run->calls && i <= CALLS_MAX; i++)
-        if (run->frames[i] > address->offset)
-            end = run->frames[i];
+    int64_t end = frame_end(run, address->offset);
     /* An array begins where the address does, unless its index goes down. */
     bool down = false;
     for (size_t i = 0; i < address->count; i++)
         down |= address->terms[i].factor < 0;
-    state_forget_places(state, down ? INT64_MIN : address->offset, end > address->offset ? end : address->offset + 4096, false);
+    state_forget_places(state, down ? INT64_MIN : address->offset, end, false);
 }
 
 static bool store_own(struct run *run, struct state *state, const struct value *address, unsigned bytes,

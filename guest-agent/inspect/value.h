@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VALUE_TERMS 9u
+#define VALUE_TERMS 14u
 
 /* What a number is relative to. */
 enum space {

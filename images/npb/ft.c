@@ -72,37 +72,52 @@ static inline struct complex_value *line_at(const struct transform *t, struct co
     return field + ((int64_t)k * t->class->ny + j) * t->row;
 }
 
-/* Transforms GROUP lines of `length` points in `from`, forwards (sign 1) or back (-1) without the division by the
- * length. `to` is scratch. Returns the one of the two that has the result. Stockham's algorithm: no reordering. */
-static struct complex_value (*transform_group(const struct transform *t, int length, int sign,
-                                              struct complex_value (*from)[GROUP],
-                                              struct complex_value (*to)[GROUP]))[GROUP]
+/* One stage of a transform of GROUP lines of 2 * half * stride points, forwards (sign 1) or back (-1). */
+static void transform_stage(const struct transform *t, int half, int stride, int sign,
+                            struct complex_value (*from)[GROUP], struct complex_value (*to)[GROUP])
 {
-    for (int half = length / 2, stride = 1; half > 0; half /= 2, stride *= 2) {
-        for (int p = 0; p < half; p++) {
-            struct complex_value root = t->roots[p * (LENGTH_MAX / 2 / half)];
-            double im = sign * root.im;
+    for (int p = 0; p < half; p++) {
+        struct complex_value root = t->roots[p * (LENGTH_MAX / 2 / half)];
+        double im = sign * root.im;
 
-            for (int q = 0; q < stride; q++) {
-                const struct complex_value *a = from[q + stride * p], *b = from[q + stride * (p + half)];
-                struct complex_value *sum = to[q + stride * 2 * p], *difference = to[q + stride * (2 * p + 1)];
+        for (int q = 0; q < stride; q++) {
+            const struct complex_value *a = from[q + stride * p], *b = from[q + stride * (p + half)];
+            struct complex_value *sum = to[q + stride * 2 * p], *difference = to[q + stride * (2 * p + 1)];
 
-                for (int line = 0; line < GROUP; line++) {
-                    double re_apart = a[line].re - b[line].re, im_apart = a[line].im - b[line].im;
+            for (int line = 0; line < GROUP; line++) {
+                double re_apart = a[line].re - b[line].re, im_apart = a[line].im - b[line].im;
 
-                    sum[line].re = a[line].re + b[line].re;
-                    sum[line].im = a[line].im + b[line].im;
-                    difference[line].re = re_apart * root.re - im_apart * im;
-                    difference[line].im = re_apart * im + im_apart * root.re;
-                }
+                sum[line].re = a[line].re + b[line].re;
+                sum[line].im = a[line].im + b[line].im;
+                difference[line].re = re_apart * root.re - im_apart * im;
+                difference[line].im = re_apart * im + im_apart * root.re;
             }
         }
-        struct complex_value(*swap)[GROUP] = from;
-
-        from = to;
-        to = swap;
     }
-    return from;
+}
+
+/* Transforms GROUP lines of `length` points in `one`, forwards (sign 1) or back (-1) without the division by the length.
+ * Returns whether the result is in `two`. Stockham's algorithm: no reordering. */
+static bool transform_group(const struct transform *t, int length, int sign, struct complex_value (*one)[GROUP],
+                            struct complex_value (*two)[GROUP])
+{
+    int half = length / 2, stride = 1;
+
+    for (; half > 1; half /= 4, stride *= 4) {
+        transform_stage(t, half, stride, sign, one, two);
+        transform_stage(t, half / 2, 2 * stride, sign, two, one);
+    }
+    if (half == 1)
+        transform_stage(t, half, stride, sign, one, two);
+    return half == 1;
+}
+
+static void put_lines(struct complex_value *start, int length, int64_t point_step, int64_t line_step,
+                      struct complex_value (*from)[GROUP])
+{
+    for (int point = 0; point < length; point++)
+        for (int line = 0; line < GROUP; line++)
+            start[point * point_step + line * line_step] = from[point][line];
 }
 
 /* Transforms GROUP lines in place: point p of line l is at start[p * point_step + l * line_step]. */
@@ -115,11 +130,10 @@ static void transform_lines(const struct transform *t, int length, int sign, str
         for (int line = 0; line < GROUP; line++)
             one[point][line] = start[point * point_step + line * line_step];
 
-    struct complex_value(*result)[GROUP] = transform_group(t, length, sign, one, two);
-
-    for (int point = 0; point < length; point++)
-        for (int line = 0; line < GROUP; line++)
-            start[point * point_step + line * line_step] = result[point][line];
+    if (transform_group(t, length, sign, one, two))
+        put_lines(start, length, point_step, line_step, two);
+    else
+        put_lines(start, length, point_step, line_step, one);
 }
 
 static void transform_x(const struct transform *t, int sign, struct complex_value *field)
