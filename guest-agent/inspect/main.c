@@ -74,7 +74,7 @@ static void show(const char *path, const struct record *record)
         printf("  %s: %s", section->name[0] != '\0' ? section->name : offset,
                verdict_texts[vscaf_verdict_of(section->verdict)]);
         if (reason != VSCAF_REASON_NONE)
-            printf(", because it %s", inspect_reason_text(reason));
+            printf(": %s", inspect_reason_text(reason));
         if (section->detail[0] != '\0')
             printf(" (%s)", section->detail);
         if (section->at != 0)

@@ -59,7 +59,7 @@ int inspect_object(const void *object, size_t size, const uint64_t *also, size_t
     result->readable = true;
     const Elf64_Shdr *sections = (const Elf64_Shdr *)(bytes + header->e_shoff);
     for (unsigned i = 0; within(size, header->e_shoff, header->e_shnum * sizeof(*sections)) && i < header->e_shnum; i++) {
-        if ((sections[i].sh_type != SHT_SYMTAB && sections[i].sh_type != SHT_DYNSYM) ||
+        if (sections[i].sh_type != SHT_SYMTAB || /* the loader's own table is another one */
             !within(size, sections[i].sh_offset, sections[i].sh_size) || sections[i].sh_link >= header->e_shnum)
             continue;
         const Elf64_Sym *symbols = (const Elf64_Sym *)(bytes + sections[i].sh_offset);
