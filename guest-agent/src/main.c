@@ -29,7 +29,7 @@ struct service {
     bool stop;
 };
 
-enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_CLIENTS, POLL_COUNT };
+enum { POLL_SIGNAL, POLL_LISTENER, POLL_PORT, POLL_SWITCHER, POLL_UEVENTS, POLL_LOOKS, POLL_INSPECTION, POLL_CLIENTS, POLL_COUNT };
 
 #define SERVED_MAX 64 /* connections in one turn */
 
@@ -40,7 +40,8 @@ static uint64_t do_due_work(struct agent *agent)
     /* While quiet, look early if something else, like the watchdog, woke the loop: that saves a wake-up. */
     if (now_ns + (agent->quiet ? AGENT_QUIET_NS / 2 : 0) >= agent->period_next_ns)
         agent_period(agent, now_ns);
-    next_ns = earlier_ns(agent->period_next_ns, clients_drop_silent(&agent->clients, now_ns));
+    next_ns = earlier_ns(agent->period_next_ns, verdicts_turn(&agent->verdicts, &agent->clients, now_ns));
+    next_ns = earlier_ns(next_ns, clients_drop_silent(&agent->clients, now_ns));
     next_ns = earlier_ns(next_ns, agent_advance(agent, now_ns));
     if (agent->options->standalone)
         return next_ns;
@@ -85,7 +86,10 @@ static void serve_clients(struct service *service, const struct client_ready rea
         switch (event) {
         case CLIENTS_NOTHING: continue;
         case CLIENTS_STATUS_REQUESTED: status_requested = true; continue;
-        case CLIENTS_JOINED: agent_joined(agent, client, now_ns); break;
+        case CLIENTS_JOINED:
+            agent_joined(agent, client, now_ns);
+            verdicts_joined(&agent->verdicts, client, now_ns);
+            break;
         case CLIENTS_CALLED: measure_called(client, now_ns); break;
         case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
         }
@@ -135,6 +139,8 @@ static void run_once(struct service *service)
     polls[POLL_PORT] = (struct pollfd){.fd = port_poll_events != 0 ? agent->port.fd : -1, .events = port_poll_events};
     polls[POLL_SWITCHER] = (struct pollfd){.fd = agent->allocation.switcher.event, .events = POLLIN};
     polls[POLL_UEVENTS] = (struct pollfd){.fd = agent->allocation.uevents, .events = POLLIN};
+    polls[POLL_LOOKS] = (struct pollfd){.fd = agent->verdicts.event, .events = POLLIN};
+    polls[POLL_INSPECTION] = (struct pollfd){.fd = agent->verdicts.inspections.output, .events = POLLIN};
     polls[POLL_CLIENTS] = (struct pollfd){.fd = agent->clients.epoll, .events = POLLIN};
     for (uint32_t i = 0; i < agent->clients.end; i++) {
         struct client *client = &agent->clients.slots[i];
@@ -204,6 +210,10 @@ int main(int argc, char *argv[])
     status = agent_start(&service->agent, &options) == 0 ? 0 : 1;
     resident_trim();
     if (status == 0) {
+        int given = verdicts_open(&service->agent.verdicts, options.proc);
+        if (given != 0)
+            log_line("programs keep their own numbers of threads: no verdicts: %s", strerror(-given));
+        service->agent.clients.answer_later = true;
         change_log_begin(&service->changes, &service->agent);
         while (!service->stop)
             run_once(service);

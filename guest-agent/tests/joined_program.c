@@ -23,9 +23,14 @@
  *   calm            they stop
  *   call N          calls with number N, as the shim does when it starts a section and is asked to call
  *   calls COUNT     calls COUNT times with the present number; answers with how many packets could be sent
+ *   sight NAME      asks about a function of that name; LIBRARY:NAME opens that library first; "heap": about memory of no
+ *                   file. Answers with the number of the question
+ *   verdict N       answers with the verdict word of a question (0: not known yet)
+ *   known NAME      answers with the verdict on the page for the function of that name (0: none)
  *   speak BYTES     sends a packet of so many bytes that is not a call
  *
  * Usage: joined-program SOCKET [PAGE_VERSION]. Its first line says "joined", "status N" or "closed". */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -167,6 +172,44 @@ static int join(const char *path, uint32_t version)
     return fd;
 }
 
+/* Functions that tests ask about (inspect_double.c). */
+#define ASKED(name)                                                                                                    \
+    void name(void);                                                                                                   \
+    __attribute__((noinline)) void name(void) { __asm__ volatile("nop" ::"i"(__LINE__)); }
+ASKED(free_one)
+ASKED(up_to_one)
+ASKED(own_one)
+ASKED(relies_one)
+ASKED(unnamed)
+
+/* The address of a function: NAME, or LIBRARY:NAME. */
+static uint64_t address_of(char *name)
+{
+    char *colon = strchr(name, ':');
+    if (strcmp(name, "heap") == 0)
+        return (uint64_t)(uintptr_t)malloc(1);
+    if (colon != NULL)
+        *colon = '\0';
+    void *library = dlopen(colon != NULL ? name : NULL, RTLD_NOW);
+    return library != NULL ? (uint64_t)(uintptr_t)dlsym(library, colon != NULL ? colon + 1 : name) : 0;
+}
+
+static uint32_t ask(uint64_t address)
+{
+    uint32_t number = page->sights_used;
+    page->sights[number].address = address;
+    page->sights_used = number + 1;
+    return number;
+}
+
+static uint32_t known_verdict(uint64_t address)
+{
+    for (uint32_t i = 0; i < page->known_used; i++)
+        if (page->known[i].address == address)
+            return page->known[i].verdict;
+    return 0;
+}
+
 int main(int argc, char *argv[])
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -178,6 +221,7 @@ int main(int argc, char *argv[])
     char line[256], word[32];
     while (fgets(line, sizeof(line), stdin) != NULL) {
         unsigned long long n[6] = {0};
+        char name[200] = "";
         if (sscanf(line, "%31s %llu %llu %llu %llu %llu %llu", word, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]) < 1)
             continue;
         if (strcmp(word, "page") == 0) {
@@ -191,6 +235,18 @@ int main(int argc, char *argv[])
         if (strcmp(word, "begin") == 0) {
             page->started++;
             printf("%u\n", page->team_size);
+            continue;
+        }
+        if (sscanf(line, "sight %199s", name) == 1) {
+            printf("%u\n", ask(address_of(name)));
+            continue;
+        }
+        if (sscanf(line, "known %199s", name) == 1) {
+            printf("%u\n", known_verdict(address_of(name)));
+            continue;
+        }
+        if (strcmp(word, "verdict") == 0) {
+            printf("%u\n", page->sights[n[0] % VSCAF_SIGHTS].verdict);
             continue;
         }
         if (strcmp(word, "calls") == 0) {

@@ -214,7 +214,7 @@ class Rig:
             str(self.proc),
         ]
         command += ["--port", str(self.port_path)] if not alone else []
-        environment = {**os.environ, "ASAN_OPTIONS": sanitizer}
+        environment = {**os.environ, "ASAN_OPTIONS": sanitizer, "CACHE_DIRECTORY": str(self.directory / "cache")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--period-ms", "50", *options], stderr=log, env=environment, **popen

@@ -58,6 +58,7 @@ int agent_start(struct agent *agent, const struct options *options)
 {
     agent->options = options;
     agent->allocation.uevents = agent->allocation.switcher.event = agent->clients.listener = agent->clients.epoll = -1;
+    agent->verdicts.event = -1;
     agent->measure.stat = -1;
     agent->split_due_ns = UINT64_MAX;
     agent->period_ns = (uint64_t)options->period_ms * UINT64_C(1000000);
@@ -91,6 +92,7 @@ void agent_stop(struct agent *agent)
 {
     contain_stop(&agent->contain);
     allocation_stop(&agent->allocation);
+    verdicts_close(&agent->verdicts, &agent->clients);
     clients_close(&agent->clients);
     measure_stop(&agent->measure);
     port_close(&agent->port);
@@ -239,6 +241,7 @@ static void end_period(struct agent *agent, uint64_t now_ns)
                                            .period_ns = agent->period_ns},
                    period_s, now_ns);
     shares_period(&agent->shares);
+    agent->verdicts.changed = true; /* look again at what waits */
     agent_update_demand(agent);
     contain_period(&agent->contain, &agent->clients);
     if (agent->split_due_ns == UINT64_MAX || now_ns >= agent->split_due_ns)

@@ -11,6 +11,7 @@
 #include "host/port.h"
 #include "host/wire.h"
 #include "host/wire_report.h"
+#include "inspect/verdicts.h"
 #include "programs/clients.h"
 #include "programs/socket_path.h"
 #include "split/cpu_budget.h"
@@ -37,6 +38,7 @@ struct agent {
 
     char boot_id[64];
     struct clients clients;
+    struct verdicts verdicts;
     struct port port;
     struct allocation allocation;
     struct shares shares;

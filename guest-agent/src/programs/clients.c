@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "inspect/verdicts.h"
 #include "programs/attached_fds.h"
 #include "programs/join_socket.h"
 #include "programs/peer.h"
@@ -70,11 +71,14 @@ void clients_drop(struct clients *clients, struct client *client)
         clients->joined--;
     }
     free(client->threads);
+    client_code_free(client);
+    if (client->answer_fd >= 0)
+        close(client->answer_fd);
     client_poll_forget(clients->epoll, &client->poll, client->fd, client->pidfd);
     attached_fds_close(&clients->unclosed, client->fd);
     if (client->pidfd >= 0)
         close(client->pidfd);
-    *client = (struct client){.fd = -1, .pidfd = PEER_NO_PIDFD};
+    *client = (struct client){.fd = -1, .pidfd = PEER_NO_PIDFD, .answer_fd = -1};
     while (clients->end > 0 && clients->slots[clients->end - 1].fd < 0)
         clients->end--;
 }
@@ -220,6 +224,7 @@ static void admit(struct clients *clients, int fd, uint64_t now_ns)
                               .pid = peer.pid,
                               .user = peer.user,
                               .pidfd = peer.pidfd,
+                              .answer_fd = -1,
                               .account = account,
                               .connected_ns = now_ns};
 }
@@ -288,6 +293,7 @@ static int make_page(struct client *client, uint32_t team_limit)
     atomic_store_explicit(&page->team_size, 1, memory_order_relaxed);
     atomic_store_explicit(&page->team_limit, team_limit, memory_order_relaxed);
     client->page = page;
+    client->answer_fd = fd;
     return fd;
 }
 
@@ -377,9 +383,18 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     }
     client->newcomer = client->running = true;
     clients->joined++;
-    send_welcome(client->fd, VSCAF_JOINED, page_fd);
-    close(page_fd);
+    if (!clients->answer_later)
+        clients_answer(client);
     return CLIENTS_JOINED;
+}
+
+void clients_answer(struct client *client)
+{
+    if (client->answer_fd < 0)
+        return;
+    send_welcome(client->fd, VSCAF_JOINED, client->answer_fd);
+    close(client->answer_fd);
+    client->answer_fd = -1;
 }
 
 /* Whether it has sent nothing. If the agent was delayed, a packet may wait to be read. */

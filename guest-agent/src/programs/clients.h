@@ -47,6 +47,9 @@ struct client {
     struct client_poll poll;
 
     struct vscaf_page *page;
+    int answer_fd; /* the page's file, until the answer is sent; -1: it is */
+    uint64_t answer_due_ns;
+    struct client_code *code; /* of its process, for verdicts.h; NULL: verdicts are not given */
     struct learned learned;
     double weight; /* that follows from what it learned (split.h); 0: unknown */
     struct in_flight in_flight;
@@ -86,6 +89,7 @@ struct clients {
     int epoll;        /* for the connections (client_poll.h); -1: none */
     uint32_t joined;
     bool shortage_logged; /* a lack of resources was logged */
+    bool answer_later;    /* after a join the caller calls clients_answer() */
 
     /* Limits. */
     const char *proc;
@@ -127,8 +131,12 @@ enum clients_event {
     CLIENTS_STATUS_REQUESTED, /* it asked for the status: the caller must answer and drop the connection */
 };
 
-/* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. */
+/* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. Its answer is
+ * sent at once, unless answer_later is set. */
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit);
+
+/* Sends the answer to a join, if it is still to be sent. The page must be complete. */
+void clients_answer(struct client *client);
 
 /* Drops connections that have sent nothing for CLIENTS_SILENCE_NS. Lets users connect again who were kept out long
  * enough. Returns when to call it next, or UINT64_MAX. */

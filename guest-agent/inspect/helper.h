@@ -1,0 +1,34 @@
+/* Inspects one file: copies it, looks for its record in the cache, else reads it in a child without rights. */
+#ifndef VSCAF_INSPECT_HELPER_H
+#define VSCAF_INSPECT_HELPER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mapped_file.h"
+#include "record.h"
+#include "sealed_copy.h"
+
+#define HELPER_MAGIC UINT64_C(0x3150484c45484356)
+#define HELPER_WAIT_S 30 /* for the child that reads */
+
+/* What the agent's helper writes to its standard output, before the record. */
+struct helper_answer {
+    uint64_t magic;
+    int32_t status;  /* 0 or -errno; -EAGAIN: the file changed while it was read */
+    uint32_t direct; /* opened through PROC/PID/map_files, so it is the file that is mapped */
+    struct file_identity identity;
+    uint64_t record_bytes; /* 0 with a status */
+};
+
+/* The record of a copy. cache: the cache's directory, or -1. `also`: offsets that the record must have. Returns 0 or
+ * -errno. */
+int helper_record(const struct sealed_copy *copy, int cache, const uint64_t *also, size_t also_count,
+                  struct record **record);
+
+/* vscaf-inspect --helper PROC PID START END CACHE [OFFSET...], which the agent starts. Numbers are hexadecimal but for
+ * PID; an empty CACHE: none. Returns the exit status. */
+int helper_run(int argc, char *argv[]);
+
+#endif
