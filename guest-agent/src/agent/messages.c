@@ -70,6 +70,7 @@ static void describe(struct wire_process *process, const struct client *client, 
                                      .ipc = learned->ipc,
                                      .learning = learned_anything(learned) ? learned : NULL,
                                      .learn_budget = (double)options->learn_budget_ppm / 1e6};
+    process->has_own = verdicts_own_number(client, &process->own);
     process->decomposed = learned_decompose(learned, &process->decomposition);
 }
 

@@ -88,6 +88,17 @@ static void put_decomposition(struct json_text *text, const struct learned_decom
     JSON_PUT(text, "}");
 }
 
+static void put_own(struct json_text *text, const struct own_number *own)
+{
+    JSON_PUT(text, ",\"own\":{\"section\":");
+    json_put_string(text, own->section);
+    JSON_PUT(text, ",\"reason\":");
+    json_put_string(text, own_number_word(own->reason));
+    JSON_PUT(text, ",\"detail\":");
+    json_put_string(text, own->detail);
+    JSON_PUT(text, "}");
+}
+
 /* Where the parts of a process are that may be left out. */
 struct place {
     size_t points, points_end, optional, optional_end;
@@ -135,6 +146,8 @@ static void put_process(struct json_text *text, const struct wire_process *proce
         json_put_real(text, rounded(process->ipc));
     }
     place->optional = text->used;
+    if (process->has_own && has_optional(process, detail))
+        put_own(text, &process->own);
     if (process->learning != NULL && has_optional(process, detail))
         put_learning(text, process->learning, process->learn_budget);
     if (process->decomposed && has_optional(process, detail))

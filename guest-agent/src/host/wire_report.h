@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cpus/cpus.h"
+#include "inspect/own_number.h"
 #include "pages/learned.h"
 
 /* One process in a report. */
@@ -24,6 +25,8 @@ struct wire_process {
     bool override;                  /* VSCAF_MALLEABLE set how malleable it is */
     bool long_section;              /* its section has lasted for a second or longer */
     bool contained;                 /* it runs only on its share of the CPUs */
+    bool has_own;                   /* `own` is known */
+    struct own_number own;          /* why a section of it needs its own number of threads */
     double ipc;                     /* instructions per cycle of a thread; 0: not measured */
     const struct learned *learning; /* cost and method of learning; NULL: nothing to report */
     double learn_budget;            /* fraction of the process's CPU time that learning may cost */

@@ -189,9 +189,8 @@ int inspections_start(struct inspections *inspections, const struct inspection_r
         snprintf(path, sizeof(path), "%s/cgroup.procs", inspections->group);
         group = open(path, O_WRONLY | O_CLOEXEC);
     }
-    struct clone_args clone = {
-        .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&process, .exit_signal = SIGCHLD};
-    long child = syscall(SYS_clone3, &clone, sizeof(clone));
+    /* Not clone3: systemd's RestrictNamespaces= refuses it. */
+    long child = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, NULL, &process, NULL, NULL);
     if (child == 0)
         become_helper(inspections->program, arguments, pipe_fds[1], group);
     int status = child < 0 ? -errno : 0;

@@ -10,6 +10,9 @@ struct own_number {
     char detail[64]; /* what the reason is about; "": nothing */
 };
 
+/* The reason of such a word as a sentence for people, whose subject is the section. The word itself, if it is unknown. */
+const char *own_number_text(const char *word);
+
 /* The reason as one word, for other programs: "pointer_call". "" for none. */
 const char *own_number_word(enum vscaf_reason reason);
 

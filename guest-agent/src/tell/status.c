@@ -102,8 +102,13 @@ static json_t *process(const struct client *client, bool learning)
                                (int)(last < VSCAF_MAX_TEAM ? last : VSCAF_MAX_TEAM), "cpus", rounded(client->load_cpus),
                                "running", (int)client->running, "malleable", client_malleable_name(client), "state",
                                state_of(client, learning));
+    struct own_number own;
     if (object != NULL)
         describe_speedup(object, client);
+    if (object != NULL && verdicts_own_number(client, &own))
+        json_object_set_new(object, "own",
+                            json_pack("{s:s, s:s, s:s}", "section", own.section, "reason", own_number_word(own.reason),
+                                      "detail", own.detail));
     return object;
 }
 

@@ -19,7 +19,7 @@
 #include "system/token_bucket.h"
 
 #define STATUS_PACKET_BYTES 65536u
-#define STATUS_PACKET_PROCESSES 40u /* the longest description of one has 1,500 bytes */
+#define STATUS_PACKET_PROCESSES 32u /* the longest description of one has 1,900 bytes */
 #define STATUS_USERS 32u            /* users whose requests are counted at the same time */
 #define STATUS_TOKENS 8.0           /* requests of one user at once */
 #define STATUS_TOKENS_PER_S 4.0     /* requests of one user a second, over time */

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "host/wire.h"
+#include "inspect/own_number.h"
 #include "programs/status_request.h"
 #include "system/log.h"
 #include "system/utf8.h"
@@ -187,6 +188,22 @@ static void print_process(const json_t *process)
            string_field(process, "state", state));
 }
 
+/* Why it has its own number of threads. */
+static void print_own_number(const json_t *process)
+{
+    char name[64], section[96], reason[64], detail[64];
+    const json_t *own = json_object_get(process, "own");
+    const char *text = json_string_value(json_object_get(own, "section"));
+    if (text == NULL)
+        return;
+    utf8_printable(section, sizeof(section), text);
+    string_field(own, "detail", detail);
+    printf("%d %s: own number, because %s %s%s%s%s\n", integer_field(process, "pid"),
+           string_field(process, "name", name), section[0] != '\0' ? section : "a section",
+           own_number_text(string_field(own, "reason", reason)), detail[0] != '\0' ? " (" : "", detail,
+           detail[0] != '\0' ? ")" : "");
+}
+
 static void print_table(const json_t *answer)
 {
     char policy[64], mode[64], quota[48] = "", ordered[64] = "";
@@ -207,6 +224,7 @@ static void print_table(const json_t *answer)
     size_t i;
     const json_t *processes = json_object_get(answer, "processes");
     json_array_foreach(processes, i, process) print_process(process);
+    json_array_foreach(processes, i, process) print_own_number(process);
     if (json_array_size(processes) < (size_t)integer_field(answer, "joined"))
         printf("(%d of other users are not shown)\n",
                integer_field(answer, "joined") - (int)json_array_size(processes));

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +38,7 @@ class Place:
         shutil.copy(build / "joined-program", self.program)
 
     def start(self) -> None:
-        self.rig.start("--proc", "/proc", "--contain", "none", "--no-background")
+        self.rig.start("--proc", "/proc", "--contain", "none")
 
     def join(self, *environment: str, user: int | None = None) -> Program:
         command = ["env", *environment, str(self.program), str(self.rig.socket_path)]
@@ -189,6 +188,20 @@ def test_verdicts_are_kept_on_disk_and_broken_ones_are_not_used(place: Place) ->
     place.start()
     assert asked(place.join(), "own_one") == own(UNKNOWN_CALL)
     assert all(file.read_bytes()[-1:] == b"\0" for file in cache.glob("*.1"))
+
+
+def test_why_a_program_keeps_its_number_is_told(place: Place) -> None:
+    place.rig.start("--proc", "/proc", "--contain", "none")
+    program = place.join()
+    assert asked(program, "free_one") == FREE
+    assert asked(program, "own_one") == own(UNKNOWN_CALL)
+    why = {"section": "own_one", "reason": "unknown_call", "detail": "sin"}
+    place.rig.message("report", lambda report: [one.get("own") for one in report["processes"]] == [why])
+    command = [str(rigs.AGENT), "--status", "--socket", str(place.rig.socket_path)]
+    status = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "own number, because own_one calls a function that is not known (sin)" in status
+    described = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout
+    assert json.loads(described)["processes"][0]["own"] == why
 
 
 def stop_opening(place: Place, name: str) -> Path:

@@ -100,6 +100,31 @@ class Decomposition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Mean wall time of a section, in milliseconds. 0: unknown."""
 
 
+class OwnNumber(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Why a section of a process needs the program's own number of threads."""
+
+    section: ShortText
+    """Its name, or its place in its file. Empty: it is in no file."""
+    reason: Literal[
+        "no_object",
+        "machine",
+        "unreadable",
+        "unknown_code",
+        "unknown_call",
+        "pointer_call",
+        "unknown_store",
+        "tells",
+        "number_alone",
+        "counts",
+        "keeps_data",
+        "foreign_data",
+        "waits",
+        "replaced",
+    ]
+    detail: ShortText
+    """What the reason is about. Empty: nothing."""
+
+
 class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A process that joined the agent. pid 0: the agent cannot see its number."""
 
@@ -115,6 +140,7 @@ class ReportedProcess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Its section has lasted for a second or longer. It is rigid meanwhile."""
     contained: bool = False
     """It is kept to its share of the guest's CPUs."""
+    own: OwnNumber | None = None
     ipc: InstructionsPerCycle | None = None
     """Of a thread in its recent sections. None: not measured."""
     learning: Learning | None = None
@@ -251,7 +277,7 @@ def _names(report: Report) -> int:
     names += 6 * len(report.processes)
     for process in report.processes:
         names += 4 * len(process.points) + process.override + process.long_section + process.contained
-        names += process.ipc is not None
+        names += (4 if process.own is not None else 0) + (process.ipc is not None)
         names += (6 if process.learning is not None else 0) + (9 if process.decomposition is not None else 0)
     return names
 

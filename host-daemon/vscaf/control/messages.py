@@ -97,6 +97,8 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     override: bool
     long_section: bool
     contained: bool
+    own: dict[str, str] | None
+    """Why one of its sections needs its own number of threads: `section`, `reason`, `detail`. null: none is known."""
     points: list[SpeedupStatus]
     learning: dict[str, Any] | None
     decomposition: dict[str, float] | None

@@ -121,6 +121,7 @@ def process_status(process: ReportedProcess) -> ProcessStatus:
         override=process.override,
         long_section=process.long_section,
         contained=process.contained,
+        own=msgspec.to_builtins(process.own),
         points=[
             SpeedupStatus(p=point.p, speedup=point.speedup, standard_error=point.standard_error)
             for point in process.points

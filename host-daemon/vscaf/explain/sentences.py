@@ -16,6 +16,23 @@ from vscaf.values import LEFT_ALONE
 from vscaf.values import State as DomainStateName
 
 MOST_NAMED = 5
+OWN_NUMBER = {
+    "no_object": "is in no file: a compiler made it at run time",
+    "machine": "is not for a processor that vscaf-inspect knows",
+    "unreadable": "could not be read, or not in time",
+    "unknown_code": "has code that is not understood",
+    "unknown_call": "calls a function that is not known",
+    "pointer_call": "calls a function through a pointer",
+    "unknown_store": "writes to a place that is not understood",
+    "tells": "tells others the size of its team",
+    "number_alone": "uses its thread number, but not the size of its team",
+    "counts": "changes a shared value once in each thread",
+    "keeps_data": "reads or leaves thread-private data of other sections",
+    "foreign_data": "uses thread-private data of another object",
+    "waits": "has threads that wait for each other",
+    "replaced": "calls a function that comes from another object than expected",
+}
+"""What a section does that makes its program keep its own number of threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,7 @@ def explanation(facts: Facts) -> Explanation:
     pool = with_allocations(decided.pool, base)
     domain = _domain_in(pool, status["name"])
     _tell_now(made, facts, decided, domain)
+    _tell_own_numbers(made, status)
     _tell_asked(made, status, domain)
     _tell_rules(made, pool, domain)
     _tell_weighed(made, facts.policy, decided, pool, domain)
@@ -117,6 +135,21 @@ def _tell_now(made: Explanation, facts: Facts, decided: Decided, domain: DomainS
         made.now.append(f"It shares the last chunk by time with {len(decided.result.sharing) - 1} more.")
     if facts.change is not None:
         made.now.append(f"Its last change was at {facts.change['time']}: {facts.change['why']}.")
+
+
+def _tell_own_numbers(made: Explanation, status: Mapping[str, Any]) -> None:
+    """Which programs keep their own number of threads, and why, as the guest's agent tells."""
+    programs = [one for one in status.get("processes", []) if one.get("own")]
+    for one in programs[:MOST_NAMED]:
+        own = one["own"]
+        detail = f" ({own['detail']})" if own["detail"] else ""
+        reason = OWN_NUMBER.get(own["reason"], own["reason"])
+        made.now.append(
+            f"{one['name']} (process {one['pid']}) has its own number of threads, because "
+            f"{own['section'] or 'a section'} {reason}{detail}."
+        )
+    if len(programs) > MOST_NAMED:
+        made.now.append(f"So have {len(programs) - MOST_NAMED} more of its programs.")
 
 
 def _tell_asked(made: Explanation, status: Mapping[str, Any], domain: DomainState) -> None:

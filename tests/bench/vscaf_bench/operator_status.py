@@ -55,7 +55,7 @@ def domain_status(number: int, allocation: int, rng: random.Random) -> DomainSta
         processes=[
             ProcessStatus(
                 pid=1000 + program, name=("cg.W.x", "mg.W.x", "simulate")[program], team=allocation, running=computes,
-                malleable="full", override=False, long_section=False, contained=False,
+                malleable="full", override=False, long_section=False, contained=False, own=None,
                 points=[
                     SpeedupStatus(p=p, speedup=round(rng.uniform(0.8, 0.9) * p, 4), standard_error=0.021)
                     for p in range(1, VCPUS + 1)

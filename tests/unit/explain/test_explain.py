@@ -81,6 +81,18 @@ def test_what_is_not_known(given_facts: Facts, expected: str) -> None:
     assert any(line.startswith(expected) for line in sentences(explanation(given_facts)))
 
 
+def test_programs_with_their_own_number_of_threads() -> None:
+    own = {"section": "solve._omp_fn.2", "reason": "unknown_call", "detail": "random"}
+    programs = [{"name": "one", "pid": 7, "own": own}, {"name": "other", "pid": 8, "own": None}]
+    programs += [{"name": "jit", "pid": 9, "own": {"section": "", "reason": "no_object", "detail": ""}}]
+    told = explanation(facts(P, "a", "fair", processes=programs)).now
+    assert "one (process 7) has its own number of threads, because solve._omp_fn.2 calls a function that is not known " \
+        "(random)." in told  # fmt: skip
+    assert "jit (process 9) has its own number of threads, because a section is in no file: a compiler made it at run " \
+        "time." in told  # fmt: skip
+    assert not any("other" in line for line in told)
+
+
 def test_a_policy_that_raises_or_says_nothing() -> None:
     def moody(state: PoolState, options: Options) -> dict[str, int]:
         if state.cpus > 8 or any(one.minimum > 1 for one in state.domains):

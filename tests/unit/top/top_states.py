@@ -20,7 +20,7 @@ def program(name: str, team: int, points: Sequence[tuple[int, float]] = (), **ot
     parts = dict.fromkeys(("useful", "inflation", "fork", "dispatch", "barrier", "steal", "idle_rate"), 0.0)
     return ProcessStatus(
         pid=len(name), name=name, team=team, running=True, malleable="full", override=False, long_section=False,
-        contained=False, points=[SpeedupStatus(p=p, speedup=s, standard_error=0.05) for p, s in points],
+        contained=False, own=None, points=[SpeedupStatus(p=p, speedup=s, standard_error=0.05) for p, s in points],
         learning=None, decomposition=parts | others if others else None,
     )  # fmt: skip
 
