@@ -180,7 +180,7 @@ static bool comparable(const struct section *section, unsigned requested)
 {
     const struct call_site *site = section->site;
     uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (requested || !section->team.decided || (rules & (SITE_READS_DATA | SITE_NUMBERED)))
+    if (requested || !section->team.decided || (rules & (SITE_READS_DATA | SITE_OWN)))
         return false;
     return !(rules & SITE_WRITES_DATA)
            || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS)

@@ -18,12 +18,10 @@ struct vscaf_point;
 #define SITE_INSPECTED 1u   /* its code was read (team.c); the other bits are the result */
 #define SITE_READS_DATA 2u  /* it reads thread-private data that an earlier section wrote */
 #define SITE_WRITES_DATA 4u /* it writes thread-private data */
-#define SITE_NUMBERED 8u    /* it uses its thread number and never asks for its team's size */
+#define SITE_OWN 8u         /* it needs the program's own number, or it is not known whether it does */
 #define SITE_UNREAD 16u     /* it could not be read and may do all of this; reads and writes are set too */
-#define SITE_TELLS 32u      /* it leaves its team's size for later sections, or asks for a number that it divides by */
-#define SITE_PERHAPS 64u    /* what could not be read of it may use its thread number alone */
 /* Its team does not depend on the page alone. */
-#define SITE_OWN_TEAM (SITE_READS_DATA | SITE_NUMBERED | SITE_TELLS | SITE_PERHAPS)
+#define SITE_OWN_TEAM (SITE_READS_DATA | SITE_OWN)
 
 /* A bit of struct call_site.data_threads: the team's size was the program's own number. */
 #define SITE_DATA_OWN (UINT32_C(1) << 31)

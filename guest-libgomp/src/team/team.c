@@ -8,7 +8,6 @@
 #include "code/code_reader.h"
 #include "join/attachment.h"
 #include "join/program.h"
-#include "team/number_users.h"
 
 /* The user's OMP_NUM_THREADS. UINT_MAX: not set. 0: not read yet. It is read at the first use and not at the start,
  * because a program may set it and then load a runtime. */
@@ -115,17 +114,14 @@ void team_inspect(struct call_site *site, const void *outlined, bool stays)
             rules |= SITE_READS_DATA;
         if (findings.writes_thread_data)
             rules |= SITE_WRITES_DATA;
-        if (findings.takes_number_alone)
-            rules |= SITE_NUMBERED;
-        if (findings.tells_number)
-            rules |= SITE_TELLS;
-        if (!findings.takes_number_alone && !findings.asks_team_size && (findings.unsure || findings.calls_others)) {
-            struct number_users users = number_users_beside(view.base);
-            if (users.others || (findings.unsure && users.own))
-                rules |= SITE_PERHAPS;
-        }
+        /* What is not known is never free: it may use any number that the program has from anywhere. */
+        if (findings.takes_number_alone || findings.tells_number || findings.unsure || findings.calls_others
+            || findings.thread_data_beside)
+            rules |= SITE_OWN;
         if ((findings.unsure && view.tls_bytes) || findings.thread_data_beside)
             rules |= SITE_UNREAD | SITE_READS_DATA | SITE_WRITES_DATA;
+    } else {
+        rules |= SITE_OWN; /* in no object: a compiler made it at run time */
     }
     uint32_t before = 0;
     /* Relaxed: the list publishes the rest. If two threads inspect at once, the first result counts. */
@@ -252,10 +248,17 @@ static inline unsigned max_team_size(const struct runtime *runtime, const struct
  * told a number yet, the section tells it one: the largest that its teams may have. */
 static unsigned number_demanded(const struct runtime *runtime, const struct vscaf_page *page, uint32_t rules)
 {
+    if (!(rules & SITE_OWN))
+        return 0;
     unsigned told = told_number();
-    if (told || !(rules & SITE_TELLS))
-        return rules & (SITE_NUMBERED | SITE_TELLS | SITE_PERHAPS) ? told : 0;
-    told = smaller(max_team_size(runtime, page), at_least_one(runtime->get_thread_limit()));
+    if (told)
+        return told;
+    if (number_set())
+        return 0;
+    uint32_t there = atomic_load_explicit(&page->team_told, memory_order_relaxed);
+    if (!valid_team_size(there))
+        there = at_least_one(runtime->get_max_threads());
+    told = smaller(smaller(there, user_bound()), at_least_one(runtime->get_thread_limit()));
     program_threads_reported(told);
     return ever_joined() ? told : 0;
 }
@@ -284,8 +287,7 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
         unsigned demanded = overridden ? 0 : number_demanded(runtime, page, rules);
         if (demanded) {
             told = demanded;
-            if (rules & (SITE_NUMBERED | SITE_PERHAPS))
-                program_note(VSCAF_PROGRAM_NUMBERED);
+            program_note(VSCAF_PROGRAM_NUMBERED);
             team.argument = team.size = told;
         } else if (valid_team_size(size)) {
             size = smaller(size, max_team_size(runtime, page));
@@ -318,7 +320,7 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
     if (!team.size)
         team.size = at_least_one(runtime->get_max_threads());
     /* Work that is divided by the number told comes first: there the team must have that number. */
-    if (reads && !team.decided && !((rules & SITE_NUMBERED) && told && team.size == told)) {
+    if (reads && !team.decided && !((rules & SITE_OWN) && told && team.size == told)) {
         unsigned most = threads_with_data(true);
         if (most < team.size) {
             team.argument = team.size = most;
@@ -375,7 +377,7 @@ unsigned team_nested(const struct runtime *runtime, const struct call_site *site
     bool listed = user_bound() != UINT_MAX && atomic_load_explicit(&user_listed, memory_order_relaxed);
     if (rigid())
         return program_unread() && !listed ? told_number() : 0;
-    if ((rules & (SITE_NUMBERED | SITE_TELLS | SITE_PERHAPS)) && !overridden && listed)
+    if ((rules & SITE_OWN) && !overridden && listed)
         return 0;
     unsigned demanded = overridden ? 0 : number_demanded(runtime, page, rules);
     if (demanded)
@@ -410,7 +412,7 @@ int team_reported_threads(const struct runtime *runtime, enum team_question ques
     bool joined = ever_joined();
     /* Acquire: pairs with the release in a join, which comes after the page was mapped. */
     const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_acquire);
-    uint32_t limit = atomic_load_explicit(&current->page->team_limit, memory_order_relaxed);
+    uint32_t limit = atomic_load_explicit(&current->page->team_told, memory_order_relaxed);
     uint32_t alone = atomic_load_explicit(&told_alone[question], memory_order_relaxed);
     uint32_t before = alone ? alone : atomic_load_explicit(&program_limit, memory_order_relaxed);
     int reported = real;

@@ -53,7 +53,7 @@ static inline bool team_tells_alone(const struct call_site *site)
 {
     /* Relaxed, both: this thread or another one has stored the rules at the section's first run, and an older number
      * only makes a thread wait in vain. */
-    return __builtin_expect(atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_TELLS, 0)
+    return __builtin_expect(atomic_load_explicit(&site->rules, memory_order_relaxed) & SITE_OWN, 0)
            && !atomic_load_explicit(&program_limit, memory_order_relaxed) && !attachment_joined();
 }
 

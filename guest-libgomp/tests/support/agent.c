@@ -80,7 +80,7 @@ void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
         page->bytes = VSCAF_PAGE_BYTES;
         page->sections_max = VSCAF_SECTIONS;
         page->team_size = team_size;
-        page->team_limit = team_limit;
+        page->team_limit = page->team_told = team_limit;
         agent->pages[i] = page;
     }
 }

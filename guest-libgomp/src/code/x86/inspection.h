@@ -48,12 +48,5 @@ struct inspection {
     struct followed followed[INSPECT_FOLLOWED];
 };
 
-/* True if nothing more can be found about thread data and the thread's number. What is not known after that does not
- * matter to them. */
-static inline bool inspection_settled(const struct inspection *in)
-{
-    return in->team_size
-           && (!in->view->tls_bytes || (in->findings.keeps_thread_data && in->findings.writes_thread_data));
-}
 
 #endif

@@ -35,6 +35,9 @@ const char *known_effects(const char *name)
     /* The runtime's own functions do not touch the program's data, except these. */
     if (starts(name, "__kmpc_threadprivate") || starts(name, "__kmpc_copyprivate"))
         return NULL;
+    /* One section may wait for another, which then needs a thread of its own. */
+    if (starts(name, "GOMP_sections"))
+        return NULL;
     if (starts(name, "omp_") || starts(name, "GOMP_") || starts(name, "__kmpc_") || starts(name, "_gfortran_pow_"))
         return "";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -17,7 +17,7 @@ void data_record_untracked(struct inspection *in)
 {
     if (!in->recording || !in->view->tls_bytes)
         return;
-    in->findings.unsure |= !inspection_settled(in);
+    in->findings.unsure = true;
     in->findings.touches_thread_data = true;
     data_record_kept_read(in);
 }

@@ -43,7 +43,7 @@ static void forget_call(struct state *state)
 void follow_address(struct inspection *in, uintptr_t entry, struct state *state, unsigned depth)
 {
     if (depth >= CODE_DEPTH) {
-        in->findings.unsure |= !inspection_settled(in);
+        in->findings.unsure = true;
         for (size_t a = 0; a < ARGUMENTS; a++)
             data_escapes(in, state->registers[argument_registers[a]]);
         forget_call(state);
@@ -110,6 +110,9 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
             data_record_untracked(in);
         follow_passed_function(in, name, state, depth);
         const char *effects = known_effects(name);
+        /* The function may keep the team's size or what was made with it, as an allocation does. */
+        in->findings.tells_number |= in->team_size && strncmp(name, "__kmpc_", 7) && strncmp(name, "GOMP_", 5)
+                                     && strncmp(name, "omp_", 4);
         in->findings.calls_others |= !effects && strncmp(name, "__kmpc_", 7) && !known_never_returns(name);
         size_t count = effects ? strlen(effects) : ARGUMENTS;
         /* The function reads its arguments before it writes any. */
@@ -138,7 +141,7 @@ static void call_named(struct inspection *in, uint32_t at, const char *name, str
 static void call_unknown(struct inspection *in, struct state *state)
 {
     if (in->recording) {
-        in->findings.unsure |= !inspection_settled(in);
+        in->findings.unsure = true;
         for (size_t a = 0; a < ARGUMENTS; a++)
             data_escapes(in, state->registers[argument_registers[a]]);
     }
@@ -302,7 +305,7 @@ static void follow_instruction(struct inspection *in, uint32_t at, struct state 
 /* True if the rest of the code cannot change the result. */
 static bool finished(const struct inspection *in)
 {
-    return in->findings.tells_number && in->findings.thread_data_beside && inspection_settled(in);
+    return in->findings.tells_number && in->findings.thread_data_beside && in->findings.unsure;
 }
 
 static void follow_block(struct inspection *in, const struct code_function *function, struct state *states,
