@@ -43,8 +43,17 @@ void program_changed(void);
 /* How the program is treated. Single sections may have further bounds (team.h). */
 enum vscaf_malleable program_malleable(void);
 
-/* True if the program is rigid for one reason only: a section could not be read and may keep thread-private data. */
-bool program_unread(void);
+/* What user and program have declared. The user's word (VSCAF_MALLEABLE) comes first, then the program's calls of
+ * vscaf's functions, then dynamic adjustment (omp_set_dynamic, OMP_DYNAMIC). */
+enum program_declaration {
+    PROGRAM_DECLARES_NOTHING,
+    PROGRAM_RESIZE,      /* each section may have any size, up to the number that the program was told or has set */
+    PROGRAM_LEAVE_ALONE, /* each section has the program's own number */
+};
+enum program_declaration program_declared(void);
+
+/* The program declares this by a call of vscaf's functions. */
+void program_declare(enum program_declaration declaration);
 
 /* Copies the known facts to a page that has just become the current one. */
 void program_copy(struct vscaf_page *page);

@@ -1,5 +1,5 @@
 /* Programs that are right only if each of their sections keeps the program's own number of threads. The page asks for
- * another size every few sections. Each mode is a program that was once made wrong. */
+ * another size every few sections. The agent says that they need it, or says nothing. Each mode is a program that was once made wrong. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <omp.h>
@@ -193,8 +193,11 @@ static void compiled(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc >= 2);
-    agent_run(&agent, 2, MOST);
+    CHECK(argc >= 4);
+    agent_prepare(&agent, 2, MOST);
+    bool answered = !strcmp(argv[3], "own");
+    agent_answers(&agent, answered ? vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_UNKNOWN_CALL) : 0);
+    agent_start(&agent, AGENT_JOINS);
     const char *mode = argv[1];
     if (!strcmp(mode, "environment"))
         from_environment();
@@ -213,8 +216,8 @@ int main(int argc, char **argv)
     else
         CHECK(false, "%s", mode);
     struct vscaf_page *page = agent.pages[0];
-    CHECK((page->program & VSCAF_PROGRAM_NUMBERED) && page->malleable == VSCAF_MALLEABLE_RIGID,
-          "the agent must contain it");
+    CHECK((page->program & VSCAF_PROGRAM_OWN) && page->own_last == 1, "the agent must contain it");
+    CHECK(page->sights_used >= 1 && page->team_last == MOST);
     CHECK(page->started == page->finished && page->started >= ROUNDS);
     return 0;
 }
