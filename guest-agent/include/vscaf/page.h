@@ -38,12 +38,10 @@
 #define VSCAF_PROGRAM_ASKED 1u    /* it was told a number of threads (omp_get_max_threads and others: team-size.md) */
 #define VSCAF_PROGRAM_SET 2u      /* it set the number itself (omp_set_num_threads) */
 #define VSCAF_PROGRAM_BOUND 4u    /* its threads are bound to places (OMP_PROC_BIND and the like) */
-#define VSCAF_PROGRAM_KEEPS 8u    /* a section reads thread-private data that an earlier section wrote */
-#define VSCAF_PROGRAM_NUMBERED 16u /* a section uses its thread number, and a team size that it was told before */
+#define VSCAF_PROGRAM_OWN 16u     /* some section ran with the program's own number: no verdict, or one that says so */
 #define VSCAF_PROGRAM_OVERRIDE 32u /* the user has set VSCAF_MALLEABLE */
 #define VSCAF_PROGRAM_NO_COUNTERS 64u /* the metric ipc was requested, but there are no counters: rate is used */
 #define VSCAF_PROGRAM_MASTERS 128u /* several threads start top-level sections: speedup is not learned */
-#define VSCAF_PROGRAM_UNREAD 256u  /* a section's code could not be read, so it may keep thread-private data */
 
 /* vscaf_page.malleable: how the shim treats the program now. */
 enum vscaf_malleable {
@@ -147,7 +145,10 @@ struct vscaf_page {
     _Atomic uint32_t malleable;        /* enum vscaf_malleable */
     _Atomic uint32_t team_most;        /* the largest team that user and program allow; 0: only team_limit bounds it */
     _Atomic uint32_t sights_used; /* entries of `sights`, stored last (release). The agent clamps it */
-    uint8_t pad_process[52];
+    /* 1: the section in flight, or the last one, has the program's own number, whatever team_size says: by a verdict,
+     * without one, or by a clause. While it is 1, the agent contains the process to its share. 0: the page decided. */
+    _Atomic uint32_t own_last;
+    uint8_t pad_process[48];
 
     /* What the process has learned. The shim writes it. The estimates are a seqlock: `estimates_sequence` is odd while
      * they are being written, and differs afterwards. */

@@ -10,12 +10,12 @@
 
 VSCAF_EXPORT void vscaf_resize(void)
 {
-    program_declare(PROGRAM_DECLARED_RESIZE);
+    program_declare(PROGRAM_RESIZE);
 }
 
 VSCAF_EXPORT void vscaf_leave_alone(void)
 {
-    program_declare(PROGRAM_DECLARED_LEAVE_ALONE);
+    program_declare(PROGRAM_LEAVE_ALONE);
 }
 
 VSCAF_EXPORT unsigned vscaf_size(void)

@@ -101,7 +101,7 @@ static void begin(struct section *section, microtask_function *fn, int32_t claus
     outlined_function *outlined;
     memcpy(&outlined, &fn, sizeof outlined);
     section_begin(section, outlined, NULL, (unsigned)clause);
-    if (!clause || section->team.bounded)
+    if (!clause)
         announce(section, loc);
 }
 

@@ -15,6 +15,8 @@ struct attachment {
     struct vscaf_page *page;
     _Atomic uint32_t epoch;         /* of the join; each join has its own, one higher than the last */
     _Atomic uint32_t sections_used; /* the library's own count, because the page's is not trusted */
+    _Atomic uint32_t sights_used;   /* the same, for sections that it asks about */
+    _Atomic uint32_t unloads;       /* of objects, before the agent was asked for the page */
     _Atomic bool joined;
     _Atomic bool fence; /* the agent's barrier does not reach this process, so sections need their own (page.h) */
 };

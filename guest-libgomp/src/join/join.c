@@ -17,6 +17,7 @@
 
 #include "join/program.h"
 #include "measure/clock.h"
+#include "runtime/object.h"
 
 #define ANSWER_WAIT_MS 5000 /* in all, while the process has no page: what it is told meanwhile holds for good */
 #define SHORT_WAIT_MS 200   /* for any other answer */
@@ -40,6 +41,7 @@ static ino_t socket_inode;
 static bool answer_outstanding;
 static bool answer_awaited; /* a call has waited for it */
 static int patience_ms = ANSWER_WAIT_MS; /* what is left of ANSWER_WAIT_MS */
+static uint32_t unloads_at_request; /* object_unloads */
 static bool barrier_unavailable; /* the agent's barrier does not reach this process */
 
 /* False: another thread is the holder. */
@@ -87,6 +89,7 @@ void join_after_fork(void)
         /* Relaxed, all three: the child has one thread. */
         atomic_store_explicit(&attachments[i].joined, false, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
+        atomic_store_explicit(&attachments[i].sights_used, 0, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].epoch, ++last_epoch, memory_order_relaxed);
     }
     patience_ms = ANSWER_WAIT_MS;
@@ -122,6 +125,8 @@ static bool attach(int memfd)
         return false;
     }
     atomic_store_explicit(&next->sections_used, 0, memory_order_relaxed);
+    atomic_store_explicit(&next->sights_used, 0, memory_order_relaxed);
+    atomic_store_explicit(&next->unloads, unloads_at_request, memory_order_relaxed);
     atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);
     atomic_store_explicit(&next->joined, true, memory_order_relaxed);
     atomic_store_explicit(&next->fence, barrier_unavailable, memory_order_relaxed);
@@ -244,6 +249,8 @@ static bool request_join(void)
      * a seccomp filter may refuse it to this process alone. */
     barrier_unavailable = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
 
+    /* Acquire: see object_of. */
+    unloads_at_request = atomic_load_explicit(&object_unloads, memory_order_acquire);
     struct vscaf_join packet = {.magic = VSCAF_PAGE_MAGIC, .version = VSCAF_PAGE_VERSION};
     strncpy(packet.name, program_invocation_short_name, sizeof packet.name - 1);
     if (!connect_to_agent()

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "join/attachment.h"
@@ -13,11 +14,10 @@ static _Atomic uint32_t largest;
 /* An enum vscaf_malleable, or OVERRIDE_NONE. */
 #define OVERRIDE_NONE UINT32_MAX
 static _Atomic uint32_t override = OVERRIDE_NONE;
-static bool user_overrides; /* constant after the start */
-static _Atomic uint32_t declared;
 
-/* The program turned dynamic adjustment on (omp_set_dynamic). A number that it set is then an upper bound. */
+/* Dynamic adjustment: by the user (OMP_DYNAMIC), then as the program sets it (omp_set_dynamic). */
 static _Atomic bool dynamic;
+static _Atomic uint32_t declared; /* by the program; enum program_declaration */
 
 /* Values of VSCAF_MALLEABLE in the environment. */
 static const char *const names[] = {
@@ -28,13 +28,14 @@ static const char *const names[] = {
 
 void program_start(void)
 {
-    const char *word = getenv("VSCAF_MALLEABLE");
+    const char *user_dynamic = getenv("OMP_DYNAMIC"), *word = getenv("VSCAF_MALLEABLE");
+    if (user_dynamic && !strcasecmp(user_dynamic, "true"))
+        atomic_store_explicit(&dynamic, true, memory_order_relaxed);
     if (!word || !word[0])
         return;
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!strcmp(word, names[i])) {
             atomic_store_explicit(&override, i, memory_order_relaxed);
-            user_overrides = true;
             program_note(VSCAF_PROGRAM_OVERRIDE);
             return;
         }
@@ -45,66 +46,45 @@ void program_start(void)
     (void)written; /* there is no other place to report it */
 }
 
+enum program_declaration program_declared(void)
+{
+    /* Relaxed, all: if another thread starts a section while they change, either value is right. */
+    uint32_t word = atomic_load_explicit(&override, memory_order_relaxed);
+    if (word == VSCAF_MALLEABLE_FULL)
+        return PROGRAM_RESIZE;
+    if (word == VSCAF_MALLEABLE_RIGID)
+        return PROGRAM_LEAVE_ALONE;
+    uint32_t by_program = atomic_load_explicit(&declared, memory_order_relaxed);
+    if (by_program != PROGRAM_DECLARES_NOTHING)
+        return (enum program_declaration)by_program;
+    /* Threads that are bound to places stay so. */
+    bool bound = atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_BOUND;
+    return !bound && atomic_load_explicit(&dynamic, memory_order_relaxed) ? PROGRAM_RESIZE : PROGRAM_DECLARES_NOTHING;
+}
+
 void program_declare(enum program_declaration declaration)
 {
-    atomic_store_explicit(&declared, declaration, memory_order_relaxed);
-    if (user_overrides)
-        return;
-    uint32_t malleable = declaration == PROGRAM_DECLARED_RESIZE        ? VSCAF_MALLEABLE_FULL
-                         : declaration == PROGRAM_DECLARED_LEAVE_ALONE ? VSCAF_MALLEABLE_RIGID
-                                                                       : OVERRIDE_NONE;
-    /* Relaxed: the generation below makes threads that start a section look again. */
-    atomic_store_explicit(&override, malleable, memory_order_relaxed);
-    if (malleable == OVERRIDE_NONE)
-        atomic_fetch_and(&program_bits, ~VSCAF_PROGRAM_OVERRIDE);
-    else
-        atomic_fetch_or(&program_bits, VSCAF_PROGRAM_OVERRIDE);
+    atomic_store_explicit(&declared, (uint32_t)declaration, memory_order_relaxed);
     program_changed();
     program_copy(atomic_load(&attachment_current)->page);
 }
 
-enum program_declaration program_declared(void)
-{
-    return (enum program_declaration)atomic_load_explicit(&declared, memory_order_relaxed);
-}
-
 enum vscaf_malleable program_malleable(void)
 {
-    /* Relaxed, both: if another thread starts a section while they change, either value is right. */
-    uint32_t word = atomic_load_explicit(&override, memory_order_relaxed);
-    if (word != OVERRIDE_NONE)
-        return (enum vscaf_malleable)word;
-    uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
-    if ((bits & (VSCAF_PROGRAM_BOUND | VSCAF_PROGRAM_UNREAD))
-        || ((bits & VSCAF_PROGRAM_SET) && !atomic_load_explicit(&dynamic, memory_order_relaxed)))
-        return VSCAF_MALLEABLE_RIGID;
-    return VSCAF_MALLEABLE_FULL;
-}
-
-bool program_unread(void)
-{
-    uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
-    return (bits & VSCAF_PROGRAM_UNREAD)
-           && !(bits & (VSCAF_PROGRAM_BOUND | VSCAF_PROGRAM_SET | VSCAF_PROGRAM_OVERRIDE));
-}
-
-/* The published value covers the whole program, so it includes the bounds of single sections. */
-static enum vscaf_malleable published(void)
-{
-    enum vscaf_malleable malleable = program_malleable();
-    uint32_t bits = atomic_load_explicit(&program_bits, memory_order_relaxed);
-    if (malleable != VSCAF_MALLEABLE_FULL || (bits & VSCAF_PROGRAM_OVERRIDE))
-        return malleable;
-    if (bits & VSCAF_PROGRAM_NUMBERED)
-        return VSCAF_MALLEABLE_RIGID;
-    return bits & VSCAF_PROGRAM_KEEPS ? VSCAF_MALLEABLE_SHRINK : VSCAF_MALLEABLE_FULL;
+    if (atomic_load_explicit(&override, memory_order_relaxed) == VSCAF_MALLEABLE_SHRINK)
+        return VSCAF_MALLEABLE_SHRINK;
+    enum program_declaration declaration = program_declared();
+    if (declaration != PROGRAM_DECLARES_NOTHING)
+        return declaration == PROGRAM_RESIZE ? VSCAF_MALLEABLE_FULL : VSCAF_MALLEABLE_RIGID;
+    return atomic_load_explicit(&program_bits, memory_order_relaxed) & (VSCAF_PROGRAM_BOUND | VSCAF_PROGRAM_SET)
+               ? VSCAF_MALLEABLE_RIGID : VSCAF_MALLEABLE_FULL;
 }
 
 void program_copy(struct vscaf_page *page)
 {
     /* Sequentially consistent: see program_note. */
     atomic_fetch_or(&page->program, atomic_load(&program_bits));
-    atomic_store(&page->malleable, (uint32_t)published());
+    atomic_store(&page->malleable, (uint32_t)program_malleable());
     atomic_store(&page->team_most, atomic_load(&largest));
     uint32_t limit = atomic_load(&program_limit);
     uint32_t seen = atomic_load(&page->told);

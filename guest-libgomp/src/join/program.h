@@ -37,25 +37,23 @@ void program_bounded(uint32_t most);
 /* The program has turned the runtime's dynamic adjustment on or off. */
 void program_set_dynamic(bool value);
 
-/* What the program, or a file of the administrator, says about it. The user's VSCAF_MALLEABLE goes before it. */
-enum program_declaration {
-    PROGRAM_DECLARED_NOTHING,
-    PROGRAM_DECLARED_RESIZE,      /* right with any number of threads in each section */
-    PROGRAM_DECLARED_LEAVE_ALONE, /* keeps its own numbers */
-};
-
-/* Records it; the last one counts. */
-void program_declare(enum program_declaration declaration);
-enum program_declaration program_declared(void);
-
 /* Team sizes must be computed again. */
 void program_changed(void);
 
 /* How the program is treated. Single sections may have further bounds (team.h). */
 enum vscaf_malleable program_malleable(void);
 
-/* True if the program is rigid for one reason only: a section could not be read and may keep thread-private data. */
-bool program_unread(void);
+/* What user and program have declared. The user's word (VSCAF_MALLEABLE) comes first, then the program's calls of
+ * vscaf's functions, then dynamic adjustment (omp_set_dynamic, OMP_DYNAMIC). */
+enum program_declaration {
+    PROGRAM_DECLARES_NOTHING,
+    PROGRAM_RESIZE,      /* each section may have any size, up to the number that the program was told or has set */
+    PROGRAM_LEAVE_ALONE, /* each section has the program's own number */
+};
+enum program_declaration program_declared(void);
+
+/* The program, or a file of the administrator, declares this; the last one counts. */
+void program_declare(enum program_declaration declaration);
 
 /* Copies the known facts to a page that has just become the current one. */
 void program_copy(struct vscaf_page *page);

@@ -73,7 +73,7 @@ void program_list_start(void)
         ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
         program[length > 0 ? length : 0] = '\0';
         if (length > 0 && program_is_listed(PROGRAM_LISTS, 0, program))
-            program_declare(PROGRAM_DECLARED_RESIZE);
+            program_declare(PROGRAM_RESIZE);
     }
     errno = saved_errno;
 }

@@ -23,7 +23,6 @@
 
 #define FEW_INSTANCES 8u
 #define TARGET_WAIT_MAX 512u /* sections */
-#define WRITER_REUSE_MAX 64u /* sections */
 
 #define SECTIONS_LEARNED 256u /* entry 0 is for all sections without a number of their own */
 #define SETS 4u               /* team sizes that are remembered */
@@ -174,19 +173,6 @@ static double expected_ticks(const struct set *set, const struct section *sectio
     return set->count[number] > 0.0 ? set->sections[number].time / set->count[number] : 0.0;
 }
 
-/* True if a block at one thread may contain the section. If its threads keep data for later sections, they keep it at
- * that size, so the readers also have one thread until it runs again. Therefore it must run again soon. */
-static bool comparable(const struct section *section, unsigned requested)
-{
-    const struct call_site *site = section->site;
-    uint32_t rules = atomic_load_explicit(&site->rules, memory_order_relaxed);
-    if (requested || !section->team.decided || (rules & (SITE_READS_DATA | SITE_NUMBERED)))
-        return false;
-    return !(rules & SITE_WRITES_DATA)
-           || !(atomic_load_explicit(&program_bits, memory_order_relaxed) & VSCAF_PROGRAM_KEEPS)
-           || (site->reuse_distance != 0 && site->reuse_distance <= WRITER_REUSE_MAX);
-}
-
 static void next_phase(struct vscaf_page *page, uint64_t now);
 
 static void observe_begin(struct section *section, unsigned requested)
@@ -195,7 +181,7 @@ static void observe_begin(struct section *section, unsigned requested)
     uint32_t p = section->team.size;
     /* Else the program made it serial, or the program must not be learned. */
     bool learned = requested != 1 && program_malleable() == VSCAF_MALLEABLE_FULL;
-    bool compared = learned && comparable(section, requested);
+    bool compared = learned && !requested && section->team.decided;
     if (compared && p < 2) {
         if (meter_under_way)
             rate_pause();

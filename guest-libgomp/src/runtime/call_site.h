@@ -14,30 +14,15 @@ struct vscaf_point;
 #define CALL_SITE_BITS 13u
 #define CALL_SITES (1u << CALL_SITE_BITS)
 
-/* Bits of struct call_site.rules. */
-#define SITE_INSPECTED 1u   /* its code was read (team.c); the other bits are the result */
-#define SITE_READS_DATA 2u  /* it reads thread-private data that an earlier section wrote */
-#define SITE_WRITES_DATA 4u /* it writes thread-private data */
-#define SITE_NUMBERED 8u    /* it uses its thread number and never asks for its team's size */
-#define SITE_UNREAD 16u     /* it could not be read and may do all of this; reads and writes are set too */
-#define SITE_TELLS 32u      /* it leaves its team's size for later sections, or asks for a number that it divides by */
-#define SITE_PERHAPS 64u    /* what could not be read of it may use its thread number alone */
-/* Its team does not depend on the page alone. */
-#define SITE_OWN_TEAM (SITE_READS_DATA | SITE_NUMBERED | SITE_TELLS | SITE_PERHAPS)
-
-/* A bit of struct call_site.data_threads: the team's size was the program's own number. */
-#define SITE_DATA_OWN (UINT32_C(1) << 31)
-
 /* An outlined function, or a call of omp_*. */
 struct call_site {
     _Atomic(struct object *) object;
     _Atomic uint32_t generation;
     uint64_t offset;        /* from the object's load address */
     _Atomic uint64_t slot;  /* slot of this section on the page of the current join; section.c has its format */
-    _Atomic uint32_t rules;     /* SITE_ bits: the team that its code needs; constant once it was read */
-    /* For a section that writes thread-private data: how many threads have the data that its last team left (team.c).
-     * 0: none yet, or not known. */
-    _Atomic uint32_t data_threads;
+    _Atomic uint32_t verdict;  /* enum vscaf_verdict; VSCAF_VERDICT_NONE: not known yet (team/verdicts.c) */
+    _Atomic uint32_t sight;    /* its place on the page where the verdict is awaited, plus 1; 0: the page has none left */
+    _Atomic uint64_t question; /* for which join and after how many unloadings that is so */
 
     /* Only the thread that owns the hot path (section.c) uses the members from here to `last_step`. */
     uint32_t gap;           /* so many instances after the last timed one are not timed */
@@ -50,9 +35,6 @@ struct call_site {
     uint32_t number;         /* in the order of first learning, from 1; 0: none yet (rate.c) */
     uint32_t reuse_distance; /* sections that ran since it ran before; 0: it runs for the first time (context.c) */
     uint32_t last_step;      /* its last place in the program's sequence of sections (context.c) */
-
-    /* In the list of the sections with `data_threads` (team.c). Constant once set. */
-    _Atomic(struct call_site *) next_writer;
 };
 
 /* Space for a site and an object, on the caller's stack. The look-up uses it when its tables are full. */

@@ -37,9 +37,8 @@ extern _Atomic bool section_multiple_masters __attribute__((visibility("hidden")
 struct fast_path {
     uint32_t number;     /* of these values; sections that may take the fast path have it too */
     uint32_t generation; /* program_generation; it also grows with a new page, and with a second master */
-    uint32_t team_size, team_limit, control; /* of the page */
+    uint32_t team_size, control; /* of the page */
     uint32_t epoch;
-    uint32_t data_threads_most; /* with more threads that hold data, some would be lost (team_ran) */
     bool learning;
     struct team team;
     const struct runtime *runtime;
@@ -69,11 +68,9 @@ static inline bool fast_path_begin(struct section *section, outlined_function *f
                              || atomic_load_explicit(&section_owner, memory_order_relaxed) != self, 0))
         return false;
     struct call_site *site = call_site_known(address);
-    /* Acquire: all that changed before the generation is visible. Relaxed: see team_ran. */
+    /* Acquire: all that changed before the generation is visible. */
     if (__builtin_expect(!site || site->fast_path != fast_path.number || !site->skip
                              || atomic_load_explicit(&program_generation, memory_order_acquire) != fast_path.generation
-                             || atomic_load_explicit(&team_max_data_threads, memory_order_relaxed)
-                                    > fast_path.data_threads_most
                              || (fast_path.learning && !meter_needs_only_timed), 0))
         return false;
     struct vscaf_page *page = fast_path.page;
@@ -81,7 +78,6 @@ static inline bool fast_path_begin(struct section *section, outlined_function *f
     /* For the processor, the agent's barrier orders `started` before the load of the team size (page.h). */
     atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load_explicit(&page->team_size, memory_order_relaxed) != fast_path.team_size
-                             || atomic_load_explicit(&page->team_limit, memory_order_relaxed) != fast_path.team_limit
                              || atomic_load_explicit(&page->control, memory_order_relaxed) != fast_path.control, 0)) {
         section->counted = page;
         return false;
@@ -101,6 +97,7 @@ static inline bool fast_path_begin(struct section *section, outlined_function *f
     self->depth = 1;
     self->width = fast_path.team.size;
     atomic_store_explicit(&page->team_last, fast_path.team.size, memory_order_relaxed);
+    atomic_store_explicit(&page->own_last, 0, memory_order_relaxed);
     team_starts(fast_path.team.size);
     if (fast_path.learning)
         context_step(site);

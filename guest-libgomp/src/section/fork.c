@@ -9,6 +9,7 @@
 #include "learn/rate.h"
 #include "section/section.h"
 #include "team/masters.h"
+#include "team/verdicts.h"
 
 static void in_child(void)
 {
@@ -16,6 +17,7 @@ static void in_child(void)
     join_after_fork();
     section_after_fork();
     masters_after_fork();
+    verdicts_after_fork();
     program_forget(VSCAF_PROGRAM_MASTERS);
     /* All of them: a meter that is no longer the current one may still have a section in flight. */
     const struct meter *const meters[] = {&rate_meter, &counters_meter};

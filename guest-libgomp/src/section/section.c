@@ -11,6 +11,7 @@
 #include "measure/random.h"
 #include "section/decompose.h"
 #include "team/masters.h"
+#include "team/verdicts.h"
 
 /* struct call_site.slot: the high half is the epoch of the join, the low half the state. */
 #define SLOT_CLAIMING 0xffffffffu
@@ -191,8 +192,7 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
     if (!section->owned && !atomic_load_explicit(&section_multiple_masters, memory_order_acquire)) {
         masters_begin(section->start);
         program_note(VSCAF_PROGRAM_MASTERS);
-        /* Release: who sees several masters also sees the bit, so that it never replaces what sections of others left
-         * in their threads (record_data_threads). Before the generation grows: see prepare_fast_path. */
+        /* Release: who sees several masters also sees the bit. Before the generation grows: see prepare_fast_path. */
         atomic_store_explicit(&section_multiple_masters, true, memory_order_release);
         program_changed();
     }
@@ -217,39 +217,42 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
     return atomic_load_explicit(&meter_current, memory_order_relaxed)->every_thread && permission_to_learn(page);
 }
 
+/* What a team was chosen by, read before it was chosen. */
+struct inputs {
+    uint32_t generation;
+    uint32_t team_size;
+};
+
 /* The number of the fast path for the section's next instances; 0: they may take none. `control`: the page's, after the
- * user's settings. If team_repeated is not the answer for the page's present values, that path is never taken. If a
+ * user's settings. If the values have changed since the team was chosen, that path is never taken. If a
  * second master has come since this section began, either it is seen here, or the generation has grown meanwhile. */
-static uint32_t prepare_fast_path(const struct section *section, uint32_t control)
+static uint32_t prepare_fast_path(const struct section *section, const struct inputs *inputs, uint32_t control)
 {
-    const struct team_repeated *repeated = &team_repeated;
     struct attachment *attachment = section->attachment;
     struct vscaf_page *page = attachment->page;
     bool learning = (control & VSCAF_CONTROL_LEARN) != 0;
     /* Relaxed: a fast path with values that have just changed is not taken. */
     uint32_t control_word = atomic_load_explicit(&page->control, memory_order_relaxed);
-    if (atomic_load_explicit(&section_multiple_masters, memory_order_relaxed) || repeated->runtime != section->runtime
-        || atomic_load_explicit(&section->site->rules, memory_order_relaxed) != SITE_INSPECTED
+    if (atomic_load_explicit(&section_multiple_masters, memory_order_relaxed)
+        || !section->team.decided || section->team.own_dynamic
         || atomic_load_explicit(&attachment->fence, memory_order_relaxed)
         || !atomic_load_explicit(&attachment->joined, memory_order_relaxed) || (control_word & VSCAF_CONTROL_CALL)
         || (learning && atomic_load_explicit(&meter_current, memory_order_relaxed) != &rate_meter))
         return 0;
     struct fast_path now = {
         .number = fast_path.number,
-        .generation = repeated->generation,
-        .team_size = repeated->size,
-        .team_limit = repeated->limit,
+        .generation = inputs->generation,
+        .team_size = inputs->team_size,
         .control = control_word,
         .epoch = section->epoch,
-        .data_threads_most = repeated->team.size > 1 ? repeated->team.size : UINT32_MAX,
-        .learning = learning && repeated->team.size > 1, /* one thread cannot be compared with fewer */
-        .team = repeated->team,
-        .runtime = repeated->runtime,
+        .learning = learning && section->team.size > 1, /* one thread cannot be compared with fewer */
+        .team = section->team,
+        .runtime = section->runtime,
         .attachment = attachment,
         .page = page,
     };
     if (now.generation != fast_path.generation || now.team_size != fast_path.team_size
-        || now.team_limit != fast_path.team_limit || now.control != fast_path.control || now.epoch != fast_path.epoch
+        || now.team.size != fast_path.team.size || now.control != fast_path.control || now.epoch != fast_path.epoch
         || now.learning != fast_path.learning || now.runtime != fast_path.runtime) {
         now.number++;
         fast_path = now;
@@ -281,10 +284,12 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     if (__builtin_expect(!runtime->manageable, 0))
         return;
     /* Relaxed: a thread that does not see another's result reads the code itself. */
-    if (__builtin_expect(!atomic_load_explicit(&site->rules, memory_order_relaxed), 0))
-        team_inspect(site, address, site != &section->spare.site);
-    if (__builtin_expect(!requested && team_tells_alone(site), 0))
-        join_before_number();
+    if (__builtin_expect(verdict_of(site) == VSCAF_VERDICT_NONE, 0)) {
+        if (!requested && !atomic_load_explicit(&team_own_number, memory_order_relaxed))
+            join_before_number();
+        verdict_look(site, address, atomic_load_explicit(&attachment_current, memory_order_acquire),
+                     site != &section->spare.site);
+    }
     if (depth) {
         begin_nested(section, requested, runtime->get_level());
         return;
@@ -311,7 +316,12 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
         if (section->counted != page)
             section_add(&page->started, 1, false);
         order_start(attachment);
-        section->team = team_of_owner(runtime, site, page, requested);
+        /* Acquire: all that changed before the generation is visible. */
+        struct inputs inputs = {
+            .generation = atomic_load_explicit(&program_generation, memory_order_acquire),
+            .team_size = atomic_load_explicit(&page->team_size, memory_order_relaxed),
+        };
+        section->team = team_of_section(runtime, site, page, requested);
         section->decompose_due = section->start && decompose_is_due(section->start);
         uint32_t control = permission_control(page);
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
@@ -319,7 +329,7 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
                 join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
             learn = (control & VSCAF_CONTROL_LEARN) != 0;
         }
-        section->fast_path = prepare_fast_path(section, control);
+        section->fast_path = prepare_fast_path(section, &inputs, control);
         if (__builtin_expect(meter_under_way && !learn, 0))
             atomic_load_explicit(&meter_current, memory_order_relaxed)->pause();
     }
@@ -333,7 +343,7 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
         return;
     section_thread.width = section->team.size;
     atomic_store_explicit(&section->attachment->page->team_last, section->team.size, memory_order_relaxed);
-    team_ran(site, &section->team);
+    atomic_store_explicit(&section->attachment->page->own_last, !section->team.decided, memory_order_relaxed);
     team_starts(section->team.decided ? section->team.size : 0);
 }
 

@@ -80,9 +80,17 @@ void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
         page->bytes = VSCAF_PAGE_BYTES;
         page->sections_max = VSCAF_SECTIONS;
         page->team_size = team_size;
-        page->team_limit = team_limit;
+        page->team_limit = page->team_told = team_limit;
         agent->pages[i] = page;
     }
+    agent_answers(agent, vscaf_verdict_word(VSCAF_VERDICT_FREE, VSCAF_REASON_NONE));
+}
+
+void agent_answers(struct agent *agent, uint32_t word)
+{
+    for (int i = 0; i < AGENT_PAGES; i++)
+        for (uint32_t j = 0; j < VSCAF_SIGHTS; j++)
+            agent->pages[i]->sights[j].verdict = word;
 }
 
 static bool joins(enum agent_answer answer)

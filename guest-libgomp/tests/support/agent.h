@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <vscaf/page.h>
+#include <vscaf/verdict.h>
 
 #define AGENT_PAGES 64
 
@@ -75,6 +76,10 @@ void agent_start(struct agent *agent, enum agent_answer answer);
 void agent_kill(struct agent *agent);
 /* Prepares and starts an agent that lets programs join. Most tests need only this. */
 void agent_run(struct agent *agent, uint32_t team_size, uint32_t team_limit);
+
+/* What the agent answers when a section is seen for the first time (vscaf/verdict.h): at once, because the answer stands
+ * in each entry from the start. Without this call: that it is free. 0: nothing. */
+void agent_answers(struct agent *agent, uint32_t word);
 
 /* The index-th section of this page that has a point, in the order of their first ends. NULL: there is none. */
 struct vscaf_section *agent_section(struct agent *agent, int page, int index);
