@@ -183,7 +183,9 @@ int main(int argc, char *argv[])
             continue;
         if (strcmp(word, "there") == 0) {
             printf("%u\n", page->team_told);
-        } else if (strcmp(word, "page") == 0) {
+            continue;
+        }
+        if (strcmp(word, "page") == 0) {
             printf("%u %u %llu\n", page->team_size, page->team_limit, (unsigned long long)page->agent_beat);
             continue;
         }
