@@ -44,7 +44,7 @@ def keep(pid: int, threads: int, cpus: set[int]) -> None:
             os.sched_setaffinity(int(task.name), cpus)
 
 
-def run(program: Path, threads: int, cpus: set[int], half: set[int] | None, waiting: str, limit_s: float) -> float:
+def run(program: Path, threads: int, cpus: set[int], half: set[int] | None, *, waiting: str, limit_s: float) -> float:
     """Seconds of one run, as the program measured them; at most limit_s."""
     environment = {name: value for name, value in os.environ.items() if name not in OWN}
     with subprocess.Popen(
@@ -88,10 +88,10 @@ def main() -> None:
         resized: list[float] = []
         contained: dict[str, list[float]] = {waiting: [] for waiting in WAITING}
         for _ in range(rounds):  # interleaved
-            resized.append(run(program, len(half), half, None, "default", 3600.0))
+            resized.append(run(program, len(half), half, None, waiting="default", limit_s=3600.0))
             for waiting, found in contained.items():
                 limit_s = max(SLOWEST * resized[-1], LEAST_S)
-                found.append(run(program, len(cpus), set(cpus), half, waiting, limit_s))
+                found.append(run(program, len(cpus), set(cpus), half, waiting=waiting, limit_s=limit_s))
         for waiting, found in contained.items():
             report.compare(
                 f"contained.vs_resized.{name}.{waiting}",
