@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -386,7 +387,7 @@ class Launched:
         self.process.communicate()
 
 
-@pytest.mark.parametrize(("kind", "environment"), [("set", {}), ("plain", {"VSCAF_MALLEABLE": "rigid"}), ("long", {})])
+@pytest.mark.parametrize(("kind", "environment"), [("set", {}), ("plain", {"VSCAF_MALLEABLE": "rigid"}), ("long", {}), ("clause", {})])
 def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str]) -> None:
     """Two threads next to a malleable program on two CPUs: on one CPU, and on both when the malleable one has ended."""
     pair.start("--standalone")
@@ -406,3 +407,38 @@ def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str]) -> No
         rigid_one.kill()
         if other is not None:
             other.kill()
+
+
+def test_a_real_program_that_pins_its_threads(pair: Rig) -> None:
+    """It runs beside another one, and beside one whose agent has ended: its threads stay where they were put."""
+    pair.start("--standalone")
+    pinned, other = Launched(pair, "pinned"), None
+    try:
+        wait_until(lambda: set(allowed(pinned.pid).values()) == {frozenset({0}), frozenset({1})}, "its threads pinned")
+        before = allowed(pinned.pid)
+        other = Launched(pair, "plain")
+        wait_until(lambda: len(allowed(other.pid)) >= 1, "another program")
+        time.sleep(2)  # some periods in which it might be contained
+        assert allowed(pinned.pid) == before
+        assert pair.stop() == 0
+        assert pinned.end().splitlines()[-1].startswith("verified ")
+        assert other.end().splitlines()[-1].startswith("verified ")
+    finally:
+        pinned.kill()
+        if other is not None:
+            other.kill()
+
+
+def test_after_the_agent_a_real_program_has_its_number_again(pair: Rig) -> None:
+    pair.start("--standalone", "--no-background")
+    first, second = Launched(pair, "plain"), Launched(pair, "plain")
+    try:
+        # The one that comes second has a team of one from the start. Threads that a team does not need end.
+        wait_until(lambda: len(allowed(first.pid)) == len(allowed(second.pid)) == 1, "teams of one")
+        assert pair.stop() == 0
+        wait_until(lambda: len(allowed(first.pid)) == len(allowed(second.pid)) == 2, "two threads each")
+        for program in (first, second):
+            assert program.end().splitlines()[-1].startswith("verified ")
+    finally:
+        first.kill()
+        second.kill()
