@@ -207,8 +207,9 @@ bench-parking: image ## measure the cost of parking and offlining vCPUs in a rea
 bench-policies: venv ## measure in the simulator how good the policies are, and the cost of a decision; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.policies --output $(BUILD)/bench $(ARGS)
 
-bench-workloads: programs venv ## count the parallel regions of the shipped workloads, measure their speedup; ARGS=--quick
+bench-workloads: programs venv ## the shipped workloads: their parallel regions, their speedup, and their speed while contained; ARGS=--quick
 	@PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.workloads --output $(BUILD)/bench $(ARGS)
+	@PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.contained --output $(BUILD)/bench $(ARGS)
 
 screenshots: venv ## make the pictures of vscaf top, vscaf plot and (if installed) Cockpit in docs/pictures, and in build/screenshots
 	@PYTHONPATH=tests/unit/helpers $(BIN)/python tests/screenshots.py --output docs/pictures --look $(BUILD)/screenshots

@@ -2,6 +2,7 @@
  *
  *   page            answers with team_size team_limit agent_beat
  *   control         answers with control learn_budget_ppm
+ *   there           answers with the number of CPUs that are there for it (team_told)
  *   begin           one section starts; answers with the team size that it loaded
  *   end NS          one section ends that took NS ns
  *   told N          the program was told N threads
@@ -224,6 +225,10 @@ int main(int argc, char *argv[])
         char name[200] = "";
         if (sscanf(line, "%31s %llu %llu %llu %llu %llu %llu", word, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]) < 1)
             continue;
+        if (strcmp(word, "there") == 0) {
+            printf("%u\n", page->team_told);
+            continue;
+        }
         if (strcmp(word, "page") == 0) {
             printf("%u %u %llu\n", page->team_size, page->team_limit, (unsigned long long)page->agent_beat);
             continue;

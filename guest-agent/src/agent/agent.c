@@ -38,6 +38,12 @@ static bool some_cpu_switchable(const struct agent *agent)
     return false;
 }
 
+/* The CPUs that the agent may run on, if it has no host and may not run on all; else NULL. */
+static const struct cpu_set *own_cpus(const struct agent *agent)
+{
+    return agent->options->standalone && agent->standalone.confined ? &agent->standalone.own : NULL;
+}
+
 /* Reads facts of the machine that may change. */
 static void read_machine(struct agent *agent, uint64_t now_ns)
 {
@@ -45,13 +51,17 @@ static void read_machine(struct agent *agent, uint64_t now_ns)
         agent->chunk = agent->options->chunk > 0 ? agent->options->chunk : 1;
         return;
     }
-    bool due = now_ns >= agent->standalone.refresh_next_ns;
-    if (standalone_refresh(&agent->standalone, agent->options->proc, &agent->cpus.online, now_ns))
+    bool changed = standalone_refresh(&agent->standalone, agent->options->proc, &agent->process_cpus.mounts,
+                                      &agent->cpus.online, now_ns);
+    if (changed)
         agent->measure.totals_known = false; /* the old sums are those of other CPUs */
-    if (due)
+    agent->process_cpus.own = own_cpus(agent);
+    if (changed || agent->chunk == 0 || agent->chunk_lists != agent->cpus.lists) {
+        agent->chunk_lists = agent->cpus.lists;
         agent->chunk = agent->options->chunk > 0 ? agent->options->chunk
                                                  : standalone_chunk(&agent->standalone, &agent->cpus.online,
                                                                     agent->options->sysfs);
+    }
 }
 
 int agent_start(struct agent *agent, const struct options *options)
@@ -76,11 +86,17 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->shares.barrier = in_flight_barrier_choose();
     read_boot_id(agent);
     agent->policy = options->policy;
+    agent->process_cpus.proc = options->proc;
+    agent->process_cpus.cpus = &agent->cpus;
+    agent->process_cpus.contain = &agent->contain;
+    agent->process_cpus.standalone = options->standalone;
+    limits_find(&agent->process_cpus.mounts, options->proc);
+    agent->clients.process_cpus = &agent->process_cpus;
     read_machine(agent, monotonic_ns());
     const char *path = socket_path_to_listen(options->socket, agent->own_socket);
     if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
         return -1;
-    contain_start(&agent->contain, options, agent->clients.path);
+    contain_start(&agent->contain, options, agent->clients.path, &agent->cpus);
     allocation_start(&agent->allocation, &agent->cpus, options);
     agent->can_switch = some_cpu_switchable(agent) || agent->allocation.parking.by_cpuset;
     agent->period_last_ns = monotonic_ns();
@@ -90,7 +106,7 @@ int agent_start(struct agent *agent, const struct options *options)
 
 void agent_stop(struct agent *agent)
 {
-    contain_stop(&agent->contain);
+    contain_stop(&agent->contain, &agent->cpus);
     allocation_stop(&agent->allocation);
     verdicts_close(&agent->verdicts, &agent->clients);
     clients_close(&agent->clients);
@@ -111,7 +127,7 @@ struct cpu_budget agent_budget(const struct agent *agent)
                               .ordered_limit = allocation->order.limit};
     if (options->standalone) {
         facts.online = facts.possible = standalone_cpus(&agent->standalone, &agent->cpus.online);
-        facts.bound = standalone_bound(&agent->standalone);
+        facts.bound = limits_quota_cpus(agent->standalone.quota);
     }
     if (options->max_threads > 0 && options->max_threads < facts.bound)
         facts.bound = options->max_threads;
@@ -136,10 +152,10 @@ struct shares_facts agent_shares_facts(const struct agent *agent)
                                  .others_demand = agent->measure.others_demand};
 }
 
-/* The CPUs that the agent may run on, if it has no host and may not run on all; else NULL. */
-static const struct cpu_set *own_cpus(const struct agent *agent)
+static struct contain_facts contain_facts_of(const struct agent *agent)
 {
-    return agent->options->standalone && agent->standalone.confined ? &agent->standalone.own : NULL;
+    return (struct contain_facts){
+        .cpus = &agent->cpus, .own = own_cpus(agent), .budget = agent_budget(agent).guest};
 }
 
 void agent_split(struct agent *agent)
@@ -147,10 +163,8 @@ void agent_split(struct agent *agent)
     agent->split_due_ns = UINT64_MAX;
     struct shares_facts facts = agent_shares_facts(agent);
     shares_split(&agent->shares, &agent->clients, &facts);
-    contain_update(
-        &agent->contain, &agent->clients,
-        &(struct contain_facts){
-            .cpus = &agent->cpus, .own = own_cpus(agent), .budget = facts.cpus.guest});
+    struct contain_facts contain_facts = contain_facts_of(agent);
+    contain_update(&agent->contain, &agent->clients, &contain_facts);
 }
 
 void agent_split_later(struct agent *agent, uint64_t now_ns)
@@ -162,7 +176,7 @@ void agent_split_later(struct agent *agent, uint64_t now_ns)
 void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns)
 {
     client->contained = contain_holds(&agent->contain, client->pid);
-    measure_joined(&agent->measure, client, agent->options->standalone, now_ns);
+    measure_joined(&agent->measure, client, now_ns);
 }
 
 void agent_update_demand(struct agent *agent)
@@ -236,6 +250,7 @@ static void end_period(struct agent *agent, uint64_t now_ns)
     measure_period(&agent->measure, &agent->clients,
                    &(struct measure_facts){.options = agent->options,
                                            .own = own_cpus(agent),
+                                           .process_cpus = &agent->process_cpus,
                                            .online = agent_budget(agent).online,
                                            .present = cpu_set_count(&agent->cpus.present),
                                            .period_ns = agent->period_ns},
@@ -243,7 +258,8 @@ static void end_period(struct agent *agent, uint64_t now_ns)
     shares_period(&agent->shares);
     agent->verdicts.changed = true; /* look again at what waits */
     agent_update_demand(agent);
-    contain_period(&agent->contain, &agent->clients);
+    struct contain_facts contain_facts = contain_facts_of(agent);
+    contain_period(&agent->contain, &agent->clients, &contain_facts);
     if (agent->split_due_ns == UINT64_MAX || now_ns >= agent->split_due_ns)
         agent_split(agent);
 }

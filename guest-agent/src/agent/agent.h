@@ -5,6 +5,7 @@
 #define VSCAF_AGENT_H
 
 #include "contain/contain.h"
+#include "contain/process_cpus.h"
 #include "cpus/cpus.h"
 #include "cpus/standalone.h"
 #include "host/allocation.h"
@@ -43,10 +44,12 @@ struct agent {
     struct allocation allocation;
     struct shares shares;
     struct contain contain;
+    struct process_cpus process_cpus;
 
     struct standalone standalone; /* used only with --standalone */
     enum split_policy policy;     /* now; SIGUSR1 and SIGUSR2 change it */
     uint32_t chunk;
+    uint64_t chunk_lists; /* a hash of the CPUs of which `chunk` was found out */
     char own_socket[VSCAF_SOCKET_PATH_BYTES];
 
     uint64_t period_ns, period_next_ns, period_last_ns;

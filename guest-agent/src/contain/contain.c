@@ -1,32 +1,28 @@
 #include "contain/contain.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "contain/contain_record.h"
 #include "contain/process_start.h"
+#include "contain/thread_masks.h"
 #include "programs/peer.h"
 #include "system/log.h"
 
-/* Containing a process costs time for each of its threads, and a program may change in every period. So there is a
- * budget of threads for each period. What is left of it may be used in the next period. A process with more threads
- * than the budget makes later processes wait. */
-#define CREDIT_PER_PERIOD 128
-#define CREDIT_OF_PROCESS 8 /* a process costs as much as this many threads */
+/* Containing a process takes about a microsecond for each of its threads, and a program may change in every period. So
+ * there is a budget of threads for each period. What is left of it may be used in the next period. A process with more
+ * threads than the budget makes later processes wait. */
+#define CREDIT_PER_PERIOD 512
+#define CREDIT_OF_PROCESS 64 /* a process costs as much as this many threads */
+#define THREADS_PER_PERIOD 256u /* threads of contained processes that are checked in a period, on average */
 #define UNCONTENDED_PERIODS 2u /* after so many periods in a row with at most one running process, none competes */
 #define EXCESS_TOLERATED_CPUS 0.25 /* CPUs above its share that are no reason to contain a process */
-#define THREADS_PER_PERIOD 64u /* threads that are checked in a period, on average */
+#define ANCESTORS_MAX 8
 
-enum {
-    LOGGED_UNSEEN = 1,
-    LOGGED_CPUSET = 2,
-    LOGGED_AFFINITY = 4,
-    LOGGED_RECORD = 8,
-    LOGGED_LEFT = 16,
-    LOGGED_THREADS = 32
-};
+enum { LOGGED_UNSEEN = 1, LOGGED_AFFINITY = 2, LOGGED_RECORD = 4 };
 
 /* Whether the message was not logged before. Marks it as logged. */
 static bool should_log(struct contain *contain, uint32_t message)
@@ -36,27 +32,43 @@ static bool should_log(struct contain *contain, uint32_t message)
     return first;
 }
 
-static bool write_record(struct contain *contain)
+struct contained *contain_find(const struct contain *contain, pid_t pid)
 {
-    int status = contain_record_write(contain);
-    if (status != 0 && should_log(contain, LOGGED_RECORD))
-        log_line("%s: %s: nothing is contained, because the next agent could not put it back: give another place "
-                 "with --socket",
-                 contain->record, strerror(-status));
-    contain->disabled = contain->disabled || status != 0;
-    return status == 0;
+    for (uint32_t i = 0; i < contain->count; i++)
+        if (contain->list[i]->pid == pid)
+            return contain->list[i];
+    return NULL;
 }
 
-/* Whether no other contained process has the same group of origin. */
-static bool last_of_origin(const struct contain *contain, const struct contained *contained)
+struct contained *contain_add(struct contain *contain, pid_t pid)
 {
-    for (uint32_t i = 0; i < contain->count; i++) {
-        const struct contained *other = contain->list[i];
-        if (other != contained && other->group.path != NULL &&
-            strcmp(other->group.origin, contained->group.origin) == 0)
-            return false;
-    }
-    return true;
+    struct contained *contained = contain->count < PLACEMENT_MAX ? calloc(1, sizeof(*contained)) : NULL;
+    if (contained == NULL)
+        return NULL;
+    contained->pid = pid;
+    contain->list[contain->count++] = contained;
+    return contained;
+}
+
+void contain_forget(struct contain *contain, struct contained *contained)
+{
+    for (uint32_t i = 0; i < contain->count; i++)
+        if (contain->list[i] == contained) {
+            contain->list[i] = contain->list[--contain->count];
+            break;
+        }
+    free(contained);
+}
+
+static bool is_contained(const struct contained *contained)
+{
+    return cpu_set_count(&contained->set) > 0;
+}
+
+bool contain_holds(const struct contain *contain, pid_t pid)
+{
+    const struct contained *contained = contain_find(contain, pid);
+    return contained != NULL && is_contained(contained);
 }
 
 /* Whether the process still exists: its number may be reused. */
@@ -65,168 +77,115 @@ static bool process_exists(const struct contain *contain, const struct contained
     return process_start_ticks(contain->proc, contained->pid) == contained->start_ticks;
 }
 
-/* Puts back what was changed. If the group cannot be removed yet, the process stays in the list. */
-static void release(struct contain *contain, struct contained *contained)
+/* Moves the threads from one set to another; `to` empty: back to the process's own CPUs. */
+static int move(const struct contain *contain, const struct contained *contained, const struct cpu_set *from,
+                const struct cpu_set *to, const struct cpus *cpus, uint32_t *threads)
 {
-    bool grouped = contained->group.path != NULL;
-    int status = 0;
-    if (grouped)
-        status = contain_group_leave(&contain->tree, &contained->group, last_of_origin(contain, contained));
-    if (!contained->leaving && process_exists(contain, contained))
-        thread_masks_restore(&contained->masks, contain->proc, contained->pid, grouped);
-    if (status == 0) {
-        contained_forget(contain, contained);
-        return;
-    }
-    if (contained->leaving && should_log(contain, LOGGED_LEFT))
-        log_line("%s/%s cannot be removed: %s: tried again as long as this agent runs (logged once)",
-                 contain->tree.root, contained->group.path, strerror(-status));
-    contained->leaving = true;
+    return thread_masks_change(contain->proc, contained->pid,
+                               &(struct thread_change){.own = &contained->own,
+                                                       .set = from,
+                                                       .to = to,
+                                                       .available = &cpus->online,
+                                                       .free = contained->free},
+                               threads);
 }
 
-/* Notes the present state of a process. Changes nothing in it. NULL: it cannot be contained. */
-static struct contained *prepare(struct contain *contain, const struct client *client)
+/* Puts back what was changed, and takes the process from the list. An agent that died may have left some threads in the
+ * set before, and some in the next one. */
+static void release(struct contain *contain, struct contained *contained, const struct cpus *cpus)
+{
+    const struct cpu_set nowhere = {0};
+    uint32_t threads;
+    if (process_exists(contain, contained)) {
+        if (cpu_set_count(&contained->set) > 0)
+            move(contain, contained, &contained->set, &nowhere, cpus, &threads);
+        if (cpu_set_count(&contained->next) > 0 && !cpu_set_equal(&contained->next, &contained->set))
+            move(contain, contained, &contained->next, &nowhere, cpus, &threads);
+    }
+    contain_forget(contain, contained);
+}
+
+/* Notes the present state of a process. Changes nothing that stays. NULL: it cannot be contained. */
+static struct contained *prepare(struct contain *contain, const struct client *client, const struct cpus *cpus)
 {
     uint64_t start_ticks = process_start_ticks(contain->proc, client->pid);
     if (start_ticks == 0 || client->pidfd == PEER_NO_PIDFD || !peer_is_alive(client->pidfd))
         return NULL; /* start_ticks may be those of another process, which has that number now */
-    contain->credit -= CREDIT_OF_PROCESS;
-    struct contained *contained = contained_add(contain, client->pid);
+    struct thread_look look;
+    struct cpu_set own, widest;
+    int status = thread_masks_look(contain->proc, client->pid, &look);
+    contain->credit -= CREDIT_OF_PROCESS + (int32_t)look.threads;
+    if (status != 0 || look.widest == 0 || !thread_masks_read(contain->proc, client->pid, look.widest, &own))
+        return NULL;
+    struct contained *contained = contain_add(contain, client->pid);
     if (contained == NULL)
         return NULL;
     contained->start_ticks = start_ticks;
-    bool changed;
-    int status =
-        thread_masks_save(&contained->masks, contain->proc, client->pid, NULL, &contained->permitted, &changed);
-    contain->credit -= (int32_t)contained->masks.listed;
-    if (status != 0) {
-        if (status != -ESRCH && should_log(contain, LOGGED_AFFINITY))
-            log_line("process %d (%s): the CPUs of its threads cannot be read: %s: not contained (logged once)",
-                     (int)client->pid, client->name, strerror(-status));
-        contained_forget(contain, contained);
-        return NULL;
-    }
-    if (contain->method == CONTAIN_AFFINITY || !contain->cpuset)
-        return contained;
-    status = contain_group_plan(&contain->tree, contain->proc, client->pid, &contained->group);
-    if (status != 0) {
-        if (should_log(contain, LOGGED_CPUSET))
-            log_line("process %d (%s): no control group can be made for it: %s: %s (logged once)", (int)client->pid,
-                     client->name,
-                     status == -EXDEV ? "its threads are in several groups, or outside" : strerror(-status),
-                     contain->method == CONTAIN_AUTO ? "contained by affinity" : "not contained");
-        if (contain->method != CONTAIN_AUTO) {
-            contained_forget(contain, contained);
-            return NULL;
-        }
-        return contained;
-    }
-    struct cpu_set origin, common;
-    contained->masks.common_free = contain_group_origin_cpus(&contain->tree, &contained->group, &origin) &&
-                                   cpu_set_parse(contained->masks.common, &common) &&
-                                   cpu_set_is_subset(&origin, &common);
-    for (uint32_t i = 0; i < contain->count; i++) {
-        const struct contain_group *other = &contain->list[i]->group;
-        if (other->path != NULL && strcmp(other->origin, contained->group.origin) == 0)
-            contained->group.enabled_in_origin |= other->enabled_in_origin;
-    }
+    contained->free = thread_masks_widest(look.widest, &own, &widest) && cpu_set_equal(&widest, &look.all);
+    if (contained->free) /* if it is not contained after all, it is as it was */
+        thread_masks_widest(look.widest, NULL, &widest);
+    contained->own = own;
+    contained->seen_online = cpus->online;
     return contained;
 }
 
-/* Contains a process that was not contained. What must be put back is already in the record file. */
-static bool enter(struct contain *contain, struct contained *contained, const struct cpu_set *set)
+/* Moves a process to its next CPUs. Those are already in the record. False: that has failed. */
+static bool enter(struct contain *contain, struct contained *contained, const struct cpus *cpus)
 {
-    if (!process_exists(contain, contained))
-        return false;
-    if (contained->group.path != NULL) {
-        const char *step = "";
-        int status = contain_group_enter(&contain->tree, &contained->group, contained->pid, set, &step);
-        if (status == 0) {
-            contained->set = *set;
-            thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, true);
-            return true;
-        }
-        if (status != -ESRCH && should_log(contain, LOGGED_CPUSET))
-            log_line("process %d: %s/%s: %s: %s: %s (logged once)", (int)contained->pid, contain->tree.root,
-                     contained->group.path, step, strerror(-status),
-                     contain->method == CONTAIN_AUTO ? "contained by affinity" : "not contained");
-        if (contain->method != CONTAIN_AUTO || status == -ESRCH ||
-            contain_group_leave(&contain->tree, &contained->group, last_of_origin(contain, contained)) != 0)
-            return false;
-        contain_group_free(&contained->group);
-        if (!write_record(contain))
-            return false;
-    }
-    thread_masks_probe_common(&contained->masks, contain->proc, contained->pid);
-    int status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, false);
-    if (status == 0) {
-        contained->set = *set;
-        return write_record(contain); /* again, with the result of the probe */
-    }
-    if (status != -ESRCH && should_log(contain, LOGGED_AFFINITY))
+    uint32_t threads;
+    int status = process_exists(contain, contained)
+                     ? move(contain, contained, &contained->set, &contained->next, cpus, &threads)
+                     : -ESRCH;
+    if (status != 0 && status != -ESRCH && should_log(contain, LOGGED_AFFINITY))
         log_line("process %d: its threads cannot be kept on their CPUs: %s: not contained (logged once)",
                  (int)contained->pid, strerror(-status));
-    return false;
-}
-
-static void resize(struct contain *contain, struct contained *contained, const struct cpu_set *set)
-{
-    int status = 0;
-    bool grouped = contained->group.path != NULL;
-    contained->set = *set; /* also if this fails, so that it is not tried again before something changes */
-    if (!process_exists(contain, contained))
-        return;
-    if (grouped)
-        status = contain_group_resize(&contain->tree, &contained->group, contained->pid, set);
     if (status == 0)
-        status = thread_masks_narrow(&contained->masks, contain->proc, contained->pid, set, grouped);
-    if (status != 0 && status != -ESRCH && should_log(contain, LOGGED_AFFINITY))
-        log_line("process %d: cannot be kept on other CPUs: %s (logged once)", (int)contained->pid, strerror(-status));
+        contained->set = contained->next;
+    return status == 0;
 }
 
-/* The CPUs that contained processes may use: those that stay. */
-static struct cpu_set usable_cpus(const struct contain_facts *facts)
+/* Lists the CPUs that contained processes may use, those that stay, in the order in which they should be used. */
+static uint32_t usable_cpus(const struct contain_facts *facts, uint16_t usable[CPUS_MAX])
 {
-    struct cpu_set usable = {0};
-    uint16_t order[CPUS_MAX];
-    uint32_t count = cpus_order(facts->cpus, order), taken = 0;
-    if (facts->budget == 0)
-        return facts->cpus->online; /* the guest rests: no CPU is taken away */
-    for (uint32_t i = 0; i < count && taken < facts->budget; i++)
-        if (cpu_set_has(&facts->cpus->online, order[i]) && (facts->own == NULL || cpu_set_has(facts->own, order[i]))) {
-            cpu_set_add(&usable, order[i]);
-            taken++;
-        }
-    return usable;
+    uint32_t count = cpus_order(facts->cpus, usable), taken = 0;
+    uint32_t most = facts->budget > 0 ? facts->budget : CPUS_MAX; /* the guest rests: no CPU is taken away */
+    for (uint32_t i = 0; i < count && taken < most; i++)
+        if (cpu_set_has(&facts->cpus->online, usable[i]) && (facts->own == NULL || cpu_set_has(facts->own, usable[i])))
+            usable[taken++] = usable[i];
+    return taken;
 }
 
-static bool rigid_now(const struct client *client)
+/* The threads by which a process may exceed its share; 0: it keeps to the numbers that it is given. */
+static uint32_t own_threads(const struct client *client)
 {
-    bool threads_known = client->threads != NULL && client->threads->answers > 0;
-    return client_rigid(client) || (client->long_section && threads_known);
+    if (client_rigid(client))
+        return client_last_threads(client) > 0 ? client_last_threads(client) : 1;
+    if (client->long_section && client->threads != NULL && client->threads->answers > 0)
+        return client->runnable_threads;
+    return client->own_threads;
 }
 
-bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus)
+bool contain_exceeds(uint32_t share, uint32_t threads, double load_cpus)
 {
-    return most > share || load_cpus > (double)share + EXCESS_TOLERATED_CPUS;
+    return threads > share || load_cpus > (double)share + EXCESS_TOLERATED_CPUS;
 }
 
 /* Whether the process should be contained, apart from competition. */
 static bool should_contain(const struct client *client, const struct contained *contained, uint32_t usable)
 {
-    if (client->newcomer || !rigid_now(client))
+    uint32_t threads = own_threads(client);
+    if (client->newcomer || threads == 0)
         return false;
     if (!client->running) /* between two pieces of work: leave it as it is */
         return contained != NULL;
-    if (client->share >= usable)
+    if (client->share >= usable || client->bounds.most <= client->share ||
+        (client->bounds.pinned && contained == NULL))
         return false;
-    bool rigid = client_rigid(client);
-    uint32_t most = rigid ? client_max_team(client, VSCAF_MAX_TEAM) : client->runnable_threads;
-    if (contain_exceeds(client->share, most, client->load_cpus))
+    if (contain_exceeds(client->share, threads, client->load_cpus))
         return true;
-    /* A contained process uses no more than its share, because it is contained. So that is no reason to release it. A
-     * smaller number of threads on its page is a reason. */
-    return contained != NULL && (!rigid || contained->by_load);
+    /* A contained process uses no more than its share, because it is contained. So only a number of threads that fits
+     * into a share that has grown is a reason to release it. */
+    return contained != NULL && client->share <= contained->cpus;
 }
 
 static uint32_t count_running(const struct clients *clients)
@@ -247,135 +206,109 @@ static bool has_competition(const struct contain *contain, const struct clients 
 }
 
 /* Marks which processes to contain, and on how many CPUs. Adds new ones to the list. */
-static void choose_processes(struct contain *contain, struct clients *clients, uint32_t usable)
+static void choose_processes(struct contain *contain, struct clients *clients, const struct contain_facts *facts,
+                             uint32_t usable)
 {
     bool competition = !contain->disabled && has_competition(contain, clients);
-    for (uint32_t i = 0; i < contain->count; i++) {
+    for (uint32_t i = 0; i < contain->count; i++)
         contain->list[i]->wanted = false;
-        contain->list[i]->cpus = 0;
-    }
     for (uint32_t i = 0; competition && i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->page == NULL || client->uncontainable)
             continue;
-        struct contained *contained = client->pid > 0 ? contained_find(contain, client->pid) : NULL;
-        if (!should_contain(client, contained, usable) || (contained != NULL && contained->leaving))
+        struct contained *contained = client->pid > 0 ? contain_find(contain, client->pid) : NULL;
+        if (!should_contain(client, contained, usable))
             continue;
-        if (client->pid <= 0) {
-            if (should_log(contain, LOGGED_UNSEEN))
-                log_line("%s: a rigid process of another PID namespace cannot be contained from here (logged once)",
-                         client->name);
-            client->uncontainable = true;
-            continue;
-        }
-        bool added = contained == NULL;
-        if (added) {
+        if (client->pid <= 0 && should_log(contain, LOGGED_UNSEEN))
+            log_line("%s: a process of another PID namespace cannot be contained from here (logged once)",
+                     client->name);
+        if (contained == NULL && client->pid > 0) {
             if (contain->credit <= 0)
                 continue;
-            contained = prepare(contain, client);
-            client->uncontainable = contained == NULL;
-            if (contained == NULL)
-                continue;
+            contained = prepare(contain, client, facts->cpus);
         }
-        if (added)
-            contained->by_load = client_rigid(client) && client_max_team(client, VSCAF_MAX_TEAM) <= client->share;
+        client->uncontainable = contained == NULL;
+        if (contained == NULL)
+            continue;
         contained->wanted = true;
-        contained->cpus += client->running ? client->share : cpu_set_count(&contained->set);
+        if (client->running)
+            contained->cpus = client->share;
     }
 }
 
 /* Chooses the CPUs of the processes to contain. A process that would get all CPUs that it may use need not be
  * contained. */
-static void choose_cpus(struct contain *contain, const struct cpus *cpus, const struct cpu_set *usable)
+static void choose_cpus(struct contain *contain, const uint16_t usable[], uint32_t count)
 {
-    uint16_t core[CPUS_MAX];
-    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) /* if the core is not known, each CPU is a core */
-        core[cpu] = cpus->core[cpu] > 0 ? (uint16_t)(cpus->core[cpu] - 1) : (uint16_t)cpu;
     struct placement_part *parts = calloc(contain->count, sizeof(*parts));
-    uint32_t count = 0;
+    uint32_t wanted = 0, at = 0;
     for (uint32_t i = 0; i < contain->count; i++) {
         struct contained *contained = contain->list[i];
         contained->wanted = contained->wanted && parts != NULL;
+        contained->next = (struct cpu_set){0};
         if (contained->wanted)
-            parts[count++] = (struct placement_part){
-                .cpus = contained->cpus, .permitted = contained->permitted, .set = contained->set};
+            parts[wanted++] = (struct placement_part){
+                .cpus = contained->cpus, .permitted = contained->own, .set = contained->set};
     }
-    placement_make(parts, count, usable, core);
-    for (uint32_t i = 0, at = 0; i < contain->count; i++) {
+    placement_make(parts, wanted, usable, count);
+    for (uint32_t i = 0; i < contain->count; i++) {
         struct contained *contained = contain->list[i];
         if (!contained->wanted)
             continue;
-        contained->next = parts[at].set;
-        contained->wanted =
-            cpu_set_count(&parts[at].set) > 0 && !cpu_set_is_subset(&parts[at].permitted, &parts[at].set);
-        at++;
+        contained->next = parts[at++].set;
+        bool all = true;
+        for (uint32_t j = 0; j < count; j++)
+            all = all && (!cpu_set_has(&contained->own, usable[j]) || cpu_set_has(&contained->next, usable[j]));
+        contained->wanted = !all;
     }
     free(parts);
 }
 
-static bool is_contained(const struct contained *contained)
-{
-    return cpu_set_count(&contained->set) > 0;
-}
-
-bool contain_holds(const struct contain *contain, pid_t pid)
-{
-    const struct contained *contained = contained_find(contain, pid);
-    return contained != NULL && is_contained(contained) && !contained->leaving;
-}
-
-/* Releases processes first, then contains and resizes others. */
-static void apply(struct contain *contain, struct clients *clients)
+/* Releases processes first, because the record of what is done next does not have them. */
+static void apply(struct contain *contain, struct clients *clients, const struct cpus *cpus)
 {
     bool changed = false;
     for (uint32_t i = contain->count; i-- > 0;) {
         struct contained *contained = contain->list[i];
-        if (contained->leaving)
+        if (contained->wanted) {
+            changed = changed || !cpu_set_equal(&contained->set, &contained->next);
             continue;
-        if (contained->wanted)
-            changed = changed || !is_contained(contained);
-        else if (!is_contained(contained))
-            contained_forget(contain, contained); /* it was never contained */
-        else {
-            changed = true;
-            release(contain, contained);
         }
+        changed = changed || is_contained(contained);
+        contained->next = (struct cpu_set){0};
+        release(contain, contained, cpus);
     }
-    bool recorded = !changed || write_record(contain); /* before any process is contained */
+    if (!changed)
+        return;
+    int status = contain_record_write(contain); /* with both sets, before any thread is moved */
+    if (status != 0 && should_log(contain, LOGGED_RECORD))
+        log_line("%s: %s: nothing is contained, because the next agent could not put it back: give another place "
+                 "with --socket",
+                 contain->record, strerror(-status));
+    contain->disabled = contain->disabled || status != 0;
     for (uint32_t i = contain->count; i-- > 0;) {
         struct contained *contained = contain->list[i];
-        if (contained->leaving)
-            continue;
-        if (is_contained(contained)) {
-            if (!cpu_set_equal(&contained->set, &contained->next))
-                resize(contain, contained, &contained->next);
-            continue;
-        }
-        if (recorded && enter(contain, contained, &contained->next))
+        if (cpu_set_equal(&contained->set, &contained->next) || (status == 0 && enter(contain, contained, cpus)))
             continue;
         for (uint32_t slot = 0; slot < clients->end; slot++)
             clients->slots[slot].uncontainable |= clients->slots[slot].pid == contained->pid;
-        release(contain, contained);
+        release(contain, contained, cpus);
     }
-}
-
-static bool any_rigid(const struct clients *clients)
-{
-    for (uint32_t i = 0; i < clients->end; i++)
-        if (clients->slots[i].page != NULL && rigid_now(&clients->slots[i]))
-            return true;
-    return false;
 }
 
 void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts)
 {
-    if (contain->method == CONTAIN_NONE || (contain->count == 0 && !any_rigid(clients)))
+    uint16_t usable[CPUS_MAX];
+    bool any = contain->count > 0;
+    for (uint32_t i = 0; i < clients->end && !any; i++)
+        any = clients->slots[i].page != NULL && own_threads(&clients->slots[i]) > 0;
+    if (contain->method == CONTAIN_NONE || !any)
         return;
-    struct cpu_set usable = usable_cpus(facts);
-    choose_processes(contain, clients, cpu_set_count(&usable));
+    uint32_t count = usable_cpus(facts, usable);
+    choose_processes(contain, clients, facts, count);
     if (contain->count > 0) {
-        choose_cpus(contain, facts->cpus, &usable);
-        apply(contain, clients);
+        choose_cpus(contain, usable, count);
+        apply(contain, clients, facts->cpus);
     }
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
@@ -383,46 +316,21 @@ void contain_update(struct contain *contain, struct clients *clients, const stru
     }
 }
 
-/* Narrows threads that have set another mask since. For a process in a group the kernel does that. */
-static void update_thread_masks(struct contain *contain, struct contained *contained)
+/* CPUs that were parked, offline or absent when a process was contained are not in its own set. If nobody chose that
+ * set, the process may use them as soon as its control group has them. */
+static void widen_own(const struct contain *contain, struct contained *contained, const struct cpus *cpus)
 {
-    struct cpu_set where;
-    bool changed;
-    if (!process_exists(contain, contained))
+    struct thread_look look;
+    struct cpu_set widest;
+    if (!contained->free || cpu_set_equal(&contained->seen_online, &cpus->online))
         return;
-    int status =
-        thread_masks_save(&contained->masks, contain->proc, contained->pid, &contained->set, &where, &changed);
-    contain->pause_periods = contained->masks.listed / THREADS_PER_PERIOD;
-    if (status == 0 && changed && write_record(contain))
-        thread_masks_narrow(&contained->masks, contain->proc, contained->pid, &contained->set, false);
-    if (status != 0 && status != -ESRCH && should_log(contain, LOGGED_THREADS))
-        log_line("process %d: the CPUs that its threads choose cannot be noted: %s: such threads leave its CPUs "
-                 "(logged once)",
-                 (int)contained->pid, status == -E2BIG ? "too many threads" : strerror(-status));
+    contained->seen_online = cpus->online;
+    if (thread_masks_look(contain->proc, contained->pid, &look) == 0 && look.widest != 0 &&
+        thread_masks_widest(look.widest, &contained->set, &widest))
+        contained->own = cpu_set_union(&contained->own, &widest);
 }
 
-/* CPUs that were parked, offline or absent when the masks were noted are not in them. A process that chose no CPUs may
- * use them as soon as its group of origin has them. One that chose all CPUs of that time looks the same. So its group
- * gets one of the new CPUs for a moment: the kernel keeps a process off CPUs that it did not choose. */
-static void update_permitted(struct contain *contain, struct contained *contained)
-{
-    struct cpu_set origin, set = contained->set, wider = contained->set;
-    uint32_t cpu = 0;
-    if (!contained->masks.common_free || contained->chose ||
-        !contain_group_origin_cpus(&contain->tree, &contained->group, &origin) ||
-        cpu_set_is_subset(&origin, &contained->permitted))
-        return;
-    while (!cpu_set_has(&origin, cpu) || cpu_set_has(&contained->permitted, cpu))
-        cpu++;
-    cpu_set_add(&wider, cpu);
-    resize(contain, contained, &wider);
-    contained->chose = !thread_masks_first_has(contain->proc, contained->pid, cpu);
-    resize(contain, contained, &set);
-    for (size_t i = 0; i < CPUS_MAX / 64 && !contained->chose; i++)
-        contained->permitted.words[i] |= origin.words[i];
-}
-
-void contain_period(struct contain *contain, const struct clients *clients)
+void contain_period(struct contain *contain, const struct clients *clients, const struct contain_facts *facts)
 {
     contain->credit += CREDIT_PER_PERIOD;
     if (contain->credit > 2 * CREDIT_PER_PERIOD)
@@ -435,35 +343,61 @@ void contain_period(struct contain *contain, const struct clients *clients)
         return;
     }
     struct contained *contained = contain->list[contain->next_checked++ % contain->count];
-    if (contained->leaving) {
-        release(contain, contained);
-        if (contain->count == 0)
-            write_record(contain);
-    } else if (contained->group.path == NULL) {
-        update_thread_masks(contain, contained);
-    } else if (!contain_group_has_process(&contain->tree, contain->proc, contained->pid, &contained->group)) {
-        /* Another program has moved it. It will be contained again from its new group. */
-        release(contain, contained);
-        if (contain->count == 0)
-            write_record(contain);
-    } else {
-        update_permitted(contain, contained);
-    }
+    uint32_t threads = 0;
+    if (!process_exists(contain, contained))
+        return; /* contain_update() takes it from the list */
+    move(contain, contained, &contained->set, &contained->set, facts->cpus, &threads);
+    contain->pause_periods = threads / THREADS_PER_PERIOD;
+    widen_own(contain, contained, facts->cpus);
 }
 
-void contain_stop(struct contain *contain)
+/* The parent of a process; 0: not known. */
+static pid_t parent_of(const char *proc, pid_t pid)
 {
-    for (uint32_t i = contain->count; i-- > 0;)
-        release(contain, contain->list[i]);
-    if (contain->record != NULL)
-        contain_record_write(contain); /* what could not be put back stays in the record */
+    char path[PATH_MAX], line[512];
+    int parent = 0;
+    FILE *file = NULL;
+    if (snprintf(path, sizeof(path), "%s/%d/status", proc, (int)pid) < (int)sizeof(path))
+        file = fopen(path, "re");
+    while (file != NULL && parent == 0 && fgets(line, sizeof(line), file) != NULL)
+        if (sscanf(line, "PPid: %d", &parent) != 1)
+            parent = 0;
+    if (file != NULL)
+        fclose(file);
+    return (pid_t)parent;
+}
+
+const struct cpu_set *contain_own_cpus(const struct contain *contain, pid_t pid, const struct cpus *cpus)
+{
+    pid_t at = pid;
+    for (int i = 0; contain->count > 0 && at > 0 && i < ANCESTORS_MAX; i++, at = parent_of(contain->proc, at)) {
+        const struct contained *contained = contain_find(contain, at);
+        if (contained == NULL || !is_contained(contained))
+            continue;
+        if (at != pid) {
+            struct contained inheritor = *contained;
+            const struct cpu_set nowhere = {0};
+            uint32_t threads;
+            inheritor.pid = pid;
+            move(contain, &inheritor, &contained->set, &nowhere, cpus, &threads);
+        }
+        return &contained->own;
+    }
+    return NULL;
+}
+
+void contain_stop(struct contain *contain, const struct cpus *cpus)
+{
     while (contain->count > 0)
-        contained_forget(contain, contain->list[contain->count - 1]);
+        release(contain, contain->list[contain->count - 1], cpus);
+    if (contain->record != NULL)
+        contain_record_write(contain);
     free(contain->record);
     contain->record = NULL;
 }
 
-void contain_start(struct contain *contain, const struct options *options, const char *socket)
+void contain_start(struct contain *contain, const struct options *options, const char *socket,
+                   const struct cpus *cpus)
 {
     *contain = (struct contain){.method = options->contain, .proc = options->proc};
     size_t size = strlen(socket) + sizeof(".contained");
@@ -473,17 +407,12 @@ void contain_start(struct contain *contain, const struct options *options, const
         return;
     }
     snprintf(contain->record, size, "%s.contained", socket);
-    contain->cpuset = cgroup_find(&contain->tree, options->proc) == 0;
-    if (contain->method == CONTAIN_CPUSET && !contain->cpuset)
-        log_line("--contain cpuset: no cpuset hierarchy is mounted here: nothing is contained: mount cgroup2, or give "
-                 "--contain affinity");
-    contain->disabled = contain->method == CONTAIN_CPUSET && !contain->cpuset;
     int status = contain_record_read(contain);
     if (status != 0)
         log_line("%s: %s: what an earlier agent contained is left as it is", contain->record, strerror(-status));
     uint32_t found = contain->count;
-    for (uint32_t i = contain->count; i-- > 0;)
-        release(contain, contain->list[i]);
+    while (contain->count > 0)
+        release(contain, contain->list[contain->count - 1], cpus);
     if (found > 0)
         log_line("released %u contained process%s that an earlier agent left", found, found > 1 ? "es" : "");
     if (status == 0)

@@ -1,5 +1,6 @@
-/* Keeps rigid processes on as many CPUs as their share, while other processes want the rest. SCAF does the same (thesis
- * section 5.3). Malleable processes are left to the guest's scheduler. Rules: docs/rigid-programs.md. */
+/* Keeps processes that run more threads than their share on as many CPUs as their share, while other processes want the
+ * rest. SCAF does the same (thesis section 5.3). Everything else is left to the guest's scheduler. Rules:
+ * docs/rigid-programs.md. */
 #ifndef VSCAF_CONTAIN_H
 #define VSCAF_CONTAIN_H
 
@@ -7,10 +8,38 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "contain/contained.h"
+#include "contain/placement.h"
 #include "cpus/cpus.h"
 #include "programs/clients.h"
 #include "system/options.h"
+
+/* One process that is contained. */
+struct contained {
+    pid_t pid;
+    uint64_t start_ticks; /* when it started, because its number may be reused */
+    struct cpu_set own;   /* where it may run without containment */
+    bool free;            /* nobody chose `own` for it */
+    struct cpu_set set;   /* where it is kept now; empty: it is not contained yet */
+    struct cpu_set next;  /* where it will be kept; empty: it is not contained any more */
+    struct cpu_set seen_online; /* the CPUs that were online when `own` was found out */
+    bool wanted;                /* used only during contain_update() */
+    uint32_t cpus;
+};
+
+struct contain {
+    enum contain_method method;
+    const char *proc;
+    char *record;  /* path of the file with what must be put back, if this agent dies */
+    bool recorded; /* the file exists */
+    bool disabled; /* nothing is contained: the record cannot be written */
+    struct contained *list[PLACEMENT_MAX];
+    uint32_t count;
+    uint32_t next_checked;        /* the process that is checked next ... */
+    uint32_t pause_periods;       /* ... after this many periods, because the last one had many threads */
+    int32_t credit;               /* threads that may still be looked at for the first time (CREDIT_PER_PERIOD) */
+    uint32_t uncontended_periods; /* periods in a row in which fewer than two processes ran */
+    uint32_t logged;              /* messages that were logged once (LOGGED_...) */
+};
 
 /* Inputs, in addition to the processes. */
 struct contain_facts {
@@ -20,22 +49,33 @@ struct contain_facts {
 };
 
 /* Puts back what an earlier agent at the same socket changed before it died. */
-void contain_start(struct contain *contain, const struct options *options, const char *socket);
+void contain_start(struct contain *contain, const struct options *options, const char *socket,
+                   const struct cpus *cpus);
 
 /* Contains, resizes and releases processes, by their current shares. Acts only on changes. */
 void contain_update(struct contain *contain, struct clients *clients, const struct contain_facts *facts);
 
-/* Checks one contained process in each call: whether it has new threads, whether another program has moved it, and
- * whether CPUs came that it may use. */
-void contain_period(struct contain *contain, const struct clients *clients);
+/* Checks one contained process in each call: whether the kernel has widened masks, and whether CPUs came that it may
+ * use. */
+void contain_period(struct contain *contain, const struct clients *clients, const struct contain_facts *facts);
+
+/* The CPUs of a process without containment: of this one or, if it has inherited the CPUs to which an ancestor is kept,
+ * of that one; then it gets them back. NULL: neither is contained. */
+const struct cpu_set *contain_own_cpus(const struct contain *contain, pid_t pid, const struct cpus *cpus);
 
 /* Whether that process is contained now. */
 bool contain_holds(const struct contain *contain, pid_t pid);
 
 /* Releases all processes. */
-void contain_stop(struct contain *contain);
+void contain_stop(struct contain *contain, const struct cpus *cpus);
 
-/* Whether a process takes more than its share, if it claims to run `most` threads and used `load_cpus`. */
-bool contain_exceeds(uint32_t share, uint32_t most, double load_cpus);
+/* Whether a process takes more than its share, if it runs `threads` threads and used `load_cpus`. */
+bool contain_exceeds(uint32_t share, uint32_t threads, double load_cpus);
+
+/* The list. Finds a process: NULL: it is not there. Adds one, with all fields zero except its number: NULL: no room or
+ * no memory. Removes and frees one. */
+struct contained *contain_find(const struct contain *contain, pid_t pid);
+struct contained *contain_add(struct contain *contain, pid_t pid);
+void contain_forget(struct contain *contain, struct contained *contained);
 
 #endif

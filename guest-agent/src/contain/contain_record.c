@@ -11,30 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 #define RECORD_BYTES_MAX (16u << 20)
 
-/* [4294967295,"LIST"], for each thread; two paths, in which each byte may need a backslash; and the other members. */
-static_assert(sizeof("[4294967295,\"\"],") - 1 <= THREAD_MASKS_BYTES_EACH &&
-                  PLACEMENT_MAX * (THREAD_MASKS_BYTES_MAX + CPU_SET_TEXT + 2 * 2 * PATH_MAX + 256) <= RECORD_BYTES_MAX,
-              "a full record can be read");
+static_assert(PLACEMENT_MAX * (3 * CPU_SET_TEXT + 256) <= RECORD_BYTES_MAX, "a full record can be read");
+
+static json_t *list_of(const struct cpu_set *set)
+{
+    char text[CPU_SET_TEXT];
+    return cpu_set_format(set, text, sizeof(text)) ? json_string(text) : NULL;
+}
 
 static json_t *describe(const struct contained *contained)
 {
-    const struct thread_masks *masks = &contained->masks;
-    json_t *object = json_pack("{s:i, s:I, s:s, s:b}", "pid", (int)contained->pid, "start",
-                               (json_int_t)contained->start_ticks, "common",
-                               masks->common != NULL ? masks->common : "", "free", (int)masks->common_free);
-    json_t *threads = json_array();
-    for (uint32_t i = 0; i < masks->others_count; i++)
-        json_array_append_new(threads, json_pack("[i, s]", (int)masks->others[i].tid, masks->others[i].list));
-    json_object_set_new(object, "threads", threads);
-    if (contained->group.path != NULL) {
-        json_object_set_new(object, "group", json_string(contained->group.path));
-        json_object_set_new(object, "home", json_string(contained->group.origin));
-        json_object_set_new(object, "enabled", json_boolean(contained->group.enabled_in_origin));
-    }
-    return object;
+    return json_pack("{s:i, s:I, s:o, s:b, s:o, s:o}", "pid", (int)contained->pid, "start",
+                     (json_int_t)contained->start_ticks, "own", list_of(&contained->own), "free", (int)contained->free,
+                     "set", list_of(&contained->set), "next", list_of(&contained->next));
 }
 
 static int write_part(FILE *file, const char *before, json_t *part)
@@ -51,8 +43,6 @@ static int write_part(FILE *file, const char *before, json_t *part)
 static int write_parts(FILE *file, const struct contain *contain)
 {
     int status = write_part(file, "{\"v\":", json_integer(RECORD_VERSION));
-    if (status == 0)
-        status = write_part(file, ",\"root\":", json_string(contain->cpuset ? contain->tree.root : ""));
     for (uint32_t i = 0; i < contain->count && status == 0; i++)
         status = write_part(file, i == 0 ? ",\"processes\":[" : ",", describe(contain->list[i]));
     if (status == 0 && (fputs("]}", file) == EOF || fflush(file) != 0))
@@ -87,46 +77,25 @@ int contain_record_write(struct contain *contain)
     return status;
 }
 
-static bool mask_list(const char *list)
-{
-    struct cpu_set set;
-    return list != NULL && cpu_set_parse(list, &set) && cpu_set_count(&set) > 0;
-}
-
 /* Takes one process of the record. Ignores one that is invalid. */
-static void read_process(struct contain *contain, json_t *object, bool same_tree)
+static void read_process(struct contain *contain, json_t *object)
 {
-    int pid = 0, free_common = 0, enabled = 0;
+    int pid = 0, free_own = 0;
     json_int_t start = 0;
-    const char *common = NULL, *path = NULL, *origin = NULL;
-    json_t *threads = NULL;
-    if (json_unpack(object, "{s:i, s:I, s:s, s:b, s:o, s?s, s?s, s?b}", "pid", &pid, "start", &start, "common", &common,
-                    "free", &free_common, "threads", &threads, "group", &path, "home", &origin, "enabled",
-                    &enabled) != 0 ||
-        pid <= 0 || start < 0 || !mask_list(common) || !json_is_array(threads) ||
-        (path != NULL && (origin == NULL || !same_tree || !contain_group_is_own_path(path))))
+    const char *own, *set, *next;
+    struct contained found = {.pid = 0};
+    if (json_unpack(object, "{s:i, s:I, s:s, s:b, s:s, s:s}", "pid", &pid, "start", &start, "own", &own, "free",
+                    &free_own, "set", &set, "next", &next) != 0 ||
+        pid <= 0 || start < 0 || !cpu_set_parse(own, &found.own) || cpu_set_count(&found.own) == 0 ||
+        !cpu_set_parse(set, &found.set) || !cpu_set_parse(next, &found.next))
         return;
-    struct contained *contained = contained_add(contain, (pid_t)pid);
+    struct contained *contained = contain_add(contain, (pid_t)pid);
     if (contained == NULL)
         return;
-    contained->start_ticks = (uint64_t)start;
-    contained->masks.common = strdup(common);
-    contained->masks.common_free = free_common != 0;
-    size_t at;
-    json_t *thread;
-    json_array_foreach(threads, at, thread)
-    {
-        int tid;
-        const char *list;
-        if (json_unpack(thread, "[i, s]", &tid, &list) == 0 && tid > 0 && mask_list(list))
-            thread_masks_add(&contained->masks, (pid_t)tid, list);
-    }
-    if (path == NULL)
-        return;
-    contained->group =
-        (struct contain_group){.origin = strdup(origin), .path = strdup(path), .enabled_in_origin = enabled != 0};
-    if (contained->group.origin == NULL || contained->group.path == NULL)
-        contain_group_free(&contained->group);
+    found.pid = (pid_t)pid;
+    found.start_ticks = (uint64_t)start;
+    found.free = free_own != 0;
+    *contained = found;
 }
 
 int contain_record_read(struct contain *contain)
@@ -144,19 +113,18 @@ int contain_record_read(struct contain *contain)
     json_error_t error;
     json_t *record = NULL, *processes = NULL, *object;
     int version = 0, result = 0;
-    const char *root = NULL;
     /* A user who can write the file could make the agent move threads of others. */
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
         (status.st_mode & 022) != 0 || status.st_size > RECORD_BYTES_MAX)
         result = -EPERM;
     else if ((record = json_loadf(file, 0, &error)) == NULL ||
-             json_unpack(record, "{s:i, s:s, s:o}", "v", &version, "root", &root, "processes", &processes) != 0 ||
+             json_unpack(record, "{s:i, s:o}", "v", &version, "processes", &processes) != 0 ||
              version != RECORD_VERSION || !json_is_array(processes))
         result = -EINVAL;
     size_t at;
     if (result == 0)
         json_array_foreach(processes, at, object)
-            read_process(contain, object, contain->cpuset && strcmp(root, contain->tree.root) == 0);
+            read_process(contain, object);
     json_decref(record);
     fclose(file);
     return result;

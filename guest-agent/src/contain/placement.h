@@ -2,6 +2,7 @@
 #ifndef VSCAF_PLACEMENT_H
 #define VSCAF_PLACEMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,17 +13,14 @@
 /* One contained process. */
 struct placement_part {
     uint32_t cpus;            /* how many CPUs it should get; 0 is taken as 1 */
-    struct cpu_set permitted; /* where it may run at all. placement_make() removes CPUs that are not usable */
+    struct cpu_set permitted; /* where it may run at all */
     struct cpu_set set;       /* before: where it is (empty: nowhere yet). After: where it should be */
 };
 
-/* Gives every part `cpus` of the usable CPUs, or all that it may use if these are fewer. It gets none only if it may
- * use none. As far as possible, no two parts share a CPU. If CPUs must be shared, those with the fewest parts are. A
- * part keeps the CPUs that it has, unless that violates these rules. New CPUs are taken by the lowest numbers. Other
- * parts are moved only if no CPU is free otherwise.
- *
- * `core` has the core of each CPU number, both below CPUS_MAX. CPUs are then taken and given up so that cores stay
- * whole, if possible. NULL: not known. At most PLACEMENT_MAX parts. */
-void placement_make(struct placement_part parts[], size_t count, const struct cpu_set *usable, const uint16_t *core);
+/* Gives each part `cpus` of the usable CPUs, or all that it may use if these are fewer: first fit. A part keeps CPUs
+ * that it has and that no earlier part has taken. Then it takes free ones in the given order, and then those that the
+ * fewest parts have. Parts that may use few CPUs choose first. A part gets none only if it may use none. At most
+ * PLACEMENT_MAX parts. `order` has `count` CPUs, those that are usable, core by core. */
+void placement_make(struct placement_part parts[], size_t parts_count, const uint16_t order[], uint32_t count);
 
 #endif

@@ -66,6 +66,14 @@ struct cpu_set cpu_set_intersection(const struct cpu_set *a, const struct cpu_se
     return both;
 }
 
+struct cpu_set cpu_set_union(const struct cpu_set *a, const struct cpu_set *b)
+{
+    struct cpu_set both;
+    for (size_t i = 0; i < CPUS_MAX / 64; i++)
+        both.words[i] = a->words[i] | b->words[i];
+    return both;
+}
+
 bool cpu_set_is_subset(const struct cpu_set *small, const struct cpu_set *large)
 {
     for (size_t i = 0; i < CPUS_MAX / 64; i++)

@@ -20,6 +20,8 @@ uint32_t cpu_set_count(const struct cpu_set *set);
 bool cpu_set_equal(const struct cpu_set *a, const struct cpu_set *b);
 /* The CPUs that are in both sets. */
 struct cpu_set cpu_set_intersection(const struct cpu_set *a, const struct cpu_set *b);
+/* The CPUs that are in one of them or in both. */
+struct cpu_set cpu_set_union(const struct cpu_set *a, const struct cpu_set *b);
 /* Whether all CPUs of `small` are in `large`. */
 bool cpu_set_is_subset(const struct cpu_set *small, const struct cpu_set *large);
 

@@ -130,9 +130,7 @@ void parking_start(struct parking *parking, const struct options *options, struc
 {
     *parking = (struct parking){0};
     *parked = (struct cpu_set){0};
-    bool version_2 = cgroup_find(&parking->tree, options->proc) == 0 && parking->tree.version == CGROUP_V2;
-    if (!version_2) {
-        parking->tree.version = CGROUP_NONE;
+    if (cgroup_find(&parking->tree, options->proc) != 0) {
         if (options->park == PARK_CPUSET)
             log_line("--park cpuset: there is no cgroup version 2 with the cpuset controller: surplus CPUs are "
                      "offlined: mount cgroup2, or boot with systemd.unified_cgroup_hierarchy=1");

@@ -23,7 +23,7 @@ struct parking {
     bool used;               /* CPUs have been given to be parked, by this agent or an earlier one */
     uint64_t failed_ns;      /* when the kernel refused, to try again PARKING_RETRY_NS later; 0: it did not refuse */
     char logged_reason[200]; /* the reason that was logged last */
-    struct cgroup_tree tree; /* version CGROUP_V2; else parking cannot be used */
+    struct cgroup_tree tree; /* without a root, parking cannot be used */
 };
 
 /* An order to the kernel: which CPUs to park from now on. */

@@ -1,12 +1,9 @@
 #include "cpus/standalone.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "system/quota.h"
 
 #define REFRESH_NS UINT64_C(1000000000)
 #define QUOTA_NS UINT64_C(5000000000)
@@ -29,7 +26,8 @@ static bool read_affinity(const char *proc, struct cpu_set *set)
     return found;
 }
 
-bool standalone_refresh(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns)
+bool standalone_refresh(struct standalone *standalone, const char *proc, const struct limits_mounts *mounts,
+                        const struct cpu_set *online, uint64_t now_ns)
 {
     if (standalone->refresh_next_ns != 0 && now_ns < standalone->refresh_next_ns)
         return false;
@@ -44,7 +42,9 @@ bool standalone_refresh(struct standalone *standalone, const char *proc, const s
     }
     if (now_ns >= standalone->quota_next_ns) {
         standalone->quota_next_ns = now_ns + QUOTA_NS;
-        standalone->quota = quota_read(proc);
+        struct limits limits;
+        limits_read(mounts, proc, 0, &limits);
+        standalone->quota = limits.quota;
     }
     return standalone->confined != was_confined ||
            (was_confined && !cpu_set_equal(&before, &standalone->own));
@@ -58,37 +58,6 @@ uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_s
         count = cpu_set_count(&common);
     }
     return count > 0 ? count : 1;
-}
-
-uint32_t standalone_bound(const struct standalone *standalone)
-{
-    if (!(standalone->quota > 0.0 && standalone->quota < (double)CPUS_MAX))
-        return UINT32_MAX;
-    return standalone->quota >= 1.0 ? (uint32_t)standalone->quota : 1;
-}
-
-bool standalone_affinity(pid_t pid, struct cpu_set *set)
-{
-    unsigned long mask[sizeof(*set) / sizeof(unsigned long)] = {0}; /* a bit for each CPU, lowest first, as in *set */
-    if (sched_getaffinity(pid, sizeof(mask), (cpu_set_t *)mask) != 0)
-        return false;
-    const uint32_t bits = 8 * sizeof(*mask);
-    for (uint32_t i = 0; i < CPUS_MAX / 64; i++) {
-        set->words[i] = 0;
-        for (uint32_t j = 0; j < 64 / bits; j++)
-            set->words[i] |= (uint64_t)mask[i * (64 / bits) + j] << (j * bits);
-    }
-    return true;
-}
-
-uint32_t standalone_affinity_cpus(pid_t pid, const struct cpu_set *own)
-{
-    struct cpu_set process_cpus;
-    if (pid <= 0 || !standalone_affinity(pid, &process_cpus))
-        return 0;
-    process_cpus = cpu_set_intersection(&process_cpus, own);
-    uint32_t count = cpu_set_count(&process_cpus);
-    return count < cpu_set_count(own) ? count : 0;
 }
 
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs)

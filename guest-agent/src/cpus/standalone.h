@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "cpus/cpus.h"
+#include "system/limits.h"
 
 /* The caller fills the struct with zero bytes first. */
 struct standalone {
@@ -19,22 +19,13 @@ struct standalone {
 
 /* Reads, at most once a second, on which CPUs the agent may run and, every five seconds, its quota, which takes many
  * files. A file that cannot be read sets no limit. True: its CPUs have changed. */
-bool standalone_refresh(struct standalone *standalone, const char *proc, const struct cpu_set *online, uint64_t now_ns);
+bool standalone_refresh(struct standalone *standalone, const char *proc, const struct limits_mounts *mounts,
+                        const struct cpu_set *online, uint64_t now_ns);
 
 /* How many CPUs are online and its own; at least 1. */
 uint32_t standalone_cpus(const struct standalone *standalone, const struct cpu_set *online);
 
-/* The quota, rounded down to whole CPUs, at least 1; UINT32_MAX without a quota. */
-uint32_t standalone_bound(const struct standalone *standalone);
-
 /* The number of threads of a core, if each core has the same number of the agent's CPUs; else 1. */
 uint32_t standalone_chunk(const struct standalone *standalone, const struct cpu_set *online, const char *sysfs);
-
-/* The CPUs that a process (0: this one) may run on. False if that cannot be read. */
-bool standalone_affinity(pid_t pid, struct cpu_set *set);
-
-/* How many of the CPUs `own` the process may run on, if it may not run on all of them (taskset). 0: on all, or it is
- * not known. */
-uint32_t standalone_affinity_cpus(pid_t pid, const struct cpu_set *own);
 
 #endif

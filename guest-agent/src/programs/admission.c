@@ -1,6 +1,5 @@
 #include "programs/admission.h"
 
-#include <math.h>
 #include <string.h>
 
 void admission_init(struct admission *admission, uint32_t per_user, account_t own)
@@ -15,9 +14,18 @@ static bool trusted(const struct admission *admission, account_t account)
     return account == 0 || account == admission->own;
 }
 
-static double tokens_at(const struct admission_account *known, uint64_t now_ns)
+static double tokens_at(const struct token_bucket *bucket, uint64_t now_ns)
 {
-    return token_bucket_level(&known->connections, ADMISSION_BURST, ADMISSION_RATE, now_ns);
+    return token_bucket_level(bucket, ADMISSION_BURST, ADMISSION_RATE, now_ns);
+}
+
+/* Takes a token, if there is one. */
+static bool take(struct token_bucket *bucket, uint64_t now_ns)
+{
+    double tokens = tokens_at(bucket, now_ns);
+    bool taken = tokens >= 1.0;
+    *bucket = (struct token_bucket){taken ? tokens - 1.0 : tokens, now_ns};
+    return taken;
 }
 
 /* Finds the record of an account. A new account replaces the one with the most tokens: an account with a full bucket
@@ -30,13 +38,15 @@ static struct admission_account *find(struct admission *admission, account_t acc
         struct admission_account *record = &admission->accounts[i];
         if (record->used && record->account == account)
             return record;
-        double tokens = record->used ? tokens_at(record, now_ns) : 2.0 * ADMISSION_BURST;
+        double tokens = record->used ? tokens_at(&record->connections, now_ns) : 2.0 * ADMISSION_BURST;
         if (replaced == NULL || tokens > most) {
             replaced = record;
             most = tokens;
         }
     }
-    *replaced = (struct admission_account){.used = true, .account = account, .connections = {ADMISSION_BURST, now_ns}};
+    *replaced = (struct admission_account){.used = true, .account = account,
+                                           .connections = {ADMISSION_BURST, now_ns},
+                                           .refused = {ADMISSION_BURST, now_ns}};
     return replaced;
 }
 
@@ -45,11 +55,11 @@ enum admission_pace admission_connect(struct admission *admission, account_t acc
     struct admission_account *known = find(admission, account, now_ns);
     if (trusted(admission, account))
         return ADMISSION_STEADY;
-    double left = fmax(tokens_at(known, now_ns) - 1.0, -ADMISSION_BURST);
-    known->connections = (struct token_bucket){left, now_ns};
-    if (left >= 0.0)
+    /* A refused connection costs nothing of what the account may still make. So programs that try again all get in,
+     * however many they are. */
+    if (take(&known->connections, now_ns))
         return ADMISSION_STEADY;
-    return left > -ADMISSION_BURST ? ADMISSION_TOO_FAST : ADMISSION_FLOOD;
+    return take(&known->refused, now_ns) ? ADMISSION_TOO_FAST : ADMISSION_FLOOD;
 }
 
 uint64_t admission_flood_ns(void)

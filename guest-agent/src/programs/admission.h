@@ -20,7 +20,8 @@
 struct admission_account {
     bool used;
     account_t account;
-    struct token_bucket connections; /* how many it may still make; below 0: how many were refused */
+    struct token_bucket connections; /* how many it may still make */
+    struct token_bucket refused;     /* how many of its connections may still be refused before that is a flood */
     bool refusal_logged, full_logged;
 };
 
@@ -41,7 +42,7 @@ enum admission_pace {
 /* Call it for each new connection of that account. */
 enum admission_pace admission_connect(struct admission *admission, account_t account, uint64_t now_ns);
 
-/* How long until a flooding account has half of its burst again. */
+/* How long a flooding account is kept out. It has its burst again after that. */
 uint64_t admission_flood_ns(void);
 
 /* Whether one more process may join. `joined` of at most `most` have joined, and `own` of these are this account's. */

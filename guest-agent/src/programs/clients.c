@@ -20,6 +20,8 @@
 #include "system/utf8.h"
 
 #define NO_DESCRIPTOR_NS UINT64_C(100000000) /* without a free descriptor, accept no connection for this time */
+/* A program that alternates sections of its share with others of its own number is not moved back and forth. */
+#define OWN_THREADS_NS UINT64_C(10000000000)
 #define NO_TASK_NS UINT64_C(100000000)       /* if no child could be made, try again after this time */
 
 /* Every connection is in a slot, waits in attached_fds.c, or was accepted in this turn. With CLIENTS_UNCLOSED_MAX
@@ -88,7 +90,9 @@ void clients_close(struct clients *clients)
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->page != NULL) {
-            /* The page keeps its last team size after this agent has ended: another agent is likely to follow. */
+            /* No agent may follow. Relaxed: each value is used alone. */
+            atomic_store_explicit(&client->page->control, 0, memory_order_relaxed);
+            atomic_store_explicit(&client->page->team_size, 0, memory_order_relaxed);
             munmap(client->page, VSCAF_PAGE_BYTES);
             client->page = NULL;
         }
@@ -267,7 +271,7 @@ void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns)
 
 /* Makes the page and its sealed file. Returns the descriptor of the file. On failure frees everything, and
  * returns -1. */
-static int make_page(struct client *client, uint32_t team_limit)
+static int make_page(const struct clients *clients, struct client *client, uint32_t team_limit)
 {
     int fd = memfd_create("vscaf-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
@@ -292,6 +296,10 @@ static int make_page(struct client *client, uint32_t team_limit)
      * loads. */
     atomic_store_explicit(&page->team_size, 1, memory_order_relaxed);
     atomic_store_explicit(&page->team_limit, team_limit, memory_order_relaxed);
+    if (clients->process_cpus != NULL)
+        process_cpus_read(clients->process_cpus, client->pid, client->connected_ns, &client->bounds);
+    uint32_t told = client->bounds.told > 0 ? client->bounds.told : team_limit;
+    atomic_store_explicit(&page->team_told, told < VSCAF_MAX_TEAM ? told : VSCAF_MAX_TEAM, memory_order_relaxed);
     client->page = page;
     client->answer_fd = fd;
     return fd;
@@ -371,7 +379,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     utf8_printable(client->name, sizeof(client->name), join.name);
     replace_older(clients, client);
     bool permitted = may_join(clients, client);
-    int page_fd = permitted ? make_page(client, team_limit) : -1;
+    int page_fd = permitted ? make_page(clients, client, team_limit) : -1;
     if (page_fd < 0) {
         if (permitted && !clients->shortage_logged)
             log_line("process %d (%s) runs on unmanaged: no memory for its page (logged once)", (int)client->pid,
@@ -454,16 +462,36 @@ static void limit_to(uint32_t *most, uint32_t by)
         *most = by;
 }
 
+uint32_t client_last_threads(const struct client *client)
+{
+    uint32_t last = atomic_load_explicit(&client->page->team_last, memory_order_relaxed);
+    return last < VSCAF_MAX_TEAM ? last : VSCAF_MAX_TEAM;
+}
+
+void client_note_own_threads(struct client *client, uint64_t now_ns)
+{
+    uint32_t last = client_last_threads(client);
+    /* The first sections after a change may have the larger team of before. */
+    if (last > client->share && client->share > 0 && client->seen.started > client->shrunk_started + 2) {
+        client->own_threads = last;
+        client->own_threads_ns = now_ns;
+    } else if (now_ns - client->own_threads_ns >= OWN_THREADS_NS) {
+        client->own_threads = 0;
+    }
+}
+
 uint32_t client_max_team(const struct client *client, uint32_t limit)
 {
-    uint32_t most = limit > 0 ? limit : 1;
-    uint32_t last = atomic_load_explicit(&client->page->team_last, memory_order_relaxed);
+    uint32_t most = limit, last = client_last_threads(client);
     if (client_rigid(client) && last > 0) {
         limit_to(&most, last);
-        return most;
+    } else {
+        limit_to(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
+        limit_to(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
+        limit_to(&most, client->threads_most);
+        if (client->own_threads > most) /* by a clause, for example */
+            most = client->own_threads < limit ? client->own_threads : limit;
     }
-    limit_to(&most, client->affinity_cpus);
-    limit_to(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
-    limit_to(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
-    return most;
+    limit_to(&most, client->bounds.most);
+    return most > 0 ? most : 1;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "contain/process_cpus.h"
 #include "pages/learned.h"
 #include "pages/lend.h"
 #include "pages/sections_in_flight.h"
@@ -67,8 +68,13 @@ struct client {
 
     uint32_t share; /* CPUs that it should use; 0: not decided yet */
 
-    uint32_t affinity_cpus; /* stand-alone: how many CPUs it may run on (taskset); 0: on all */
-    uint64_t affinity_next_ns; /* when to look again */
+    struct process_bounds bounds; /* by its affinity and its limits (process_cpus.h) */
+    uint64_t bounds_next_ns;      /* when to look again */
+    uint32_t threads_most;        /* the largest team for which it may start threads; 0: nothing bounds it */
+
+    uint32_t own_threads;      /* threads of its sections, if these were more than its share; 0: they are not */
+    uint64_t own_threads_ns;   /* when that was seen last */
+    uint64_t shrunk_started;   /* sections that had started when its team became smaller last */
 
     /* Lending (lend.h, shares.c). */
     struct lend lend;
@@ -93,6 +99,7 @@ struct clients {
 
     /* Limits. */
     const char *proc;
+    const struct process_cpus *process_cpus; /* the CPUs that are there for a process; NULL: not known */
     struct admission admission;
     struct socket_acl acl;
     bool rights_refused; /* the kernel refuses attached descriptors */
@@ -110,7 +117,7 @@ struct clients {
  * Returns 0, or -1 after logging the reason. */
 int clients_listen(struct clients *clients, const char *path, const char *proc, uint32_t per_user);
 
-/* Drops every connection and removes the socket. Pages keep their last team size. */
+/* Drops every connection and removes the socket. From now on the programs decide their numbers of threads. */
 void clients_close(struct clients *clients);
 
 /* The descriptor to poll for new connections; -1: none is accepted now. */
@@ -154,8 +161,14 @@ const char *client_malleable_name(const struct client *client);
 /* Whether it keeps its own number of threads, whatever the team size on the page. */
 bool client_rigid(const struct client *client);
 
-/* The most threads that one of its sections could use, from 1 to `limit`. For a rigid process: the threads of its last
- * section. For any other: what its rules allow and what the program asked for. */
+/* Notes the number of threads of its sections, if these do not keep to its share. */
+void client_note_own_threads(struct client *client, uint64_t now_ns);
+
+/* The threads of the section that started last. */
+uint32_t client_last_threads(const struct client *client);
+
+/* The most CPUs that one of its sections could use, from 1 to `limit`: no more than it may run on, and than it has
+ * threads. A rigid process has the threads of its last section, any other what its rules allow and what it was told. */
 uint32_t client_max_team(const struct client *client, uint32_t limit);
 
 #endif

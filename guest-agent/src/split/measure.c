@@ -5,31 +5,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpus/standalone.h"
+#include "contain/process_cpus.h"
 #include "programs/long_section.h"
 #include "split/split.h"
 #include "system/clock.h"
 #include "system/log.h"
 
 #define IDLE_MEASURE_NS UINT64_C(1000000000) /* an idle process's CPU time is read this often */
-#define AFFINITY_NS UINT64_C(1000000000)     /* a process's CPUs are read this often */
+#define BOUNDS_NS UINT64_C(1000000000)       /* the bounds of a process are read this often */
+#define BOUNDS_THREADS 1024u /* processes with so many threads together are looked at in one period */
 
-/* A team that spins on fewer CPUs than it has threads collapses. So a program that was started by taskset gets
- * no more threads than CPUs. In some cases the mask does not show that: with a host, in a long section or while
- * the program is contained, the agent itself may have set the mask; and the first thread of a bound program may
- * run on one CPU only, whatever the other threads have. `own`: the CPUs of the agent; NULL: there is a host. */
-static void update_affinity(struct client *client, const struct cpu_set *own, uint64_t now_ns)
+/* A team that spins on fewer CPUs than it has threads collapses, and libgomp ends a program for which it cannot start a
+ * thread. So a program gets no more threads than it may use and start. Several programs may start threads under the
+ * same limit. */
+static void update_bounds(struct client *client, const struct measure_facts *facts, uint32_t joined, uint32_t *budget,
+                          uint64_t now_ns)
 {
-    if (own == NULL || client->long_section || client->contained)
+    if (!client->running || now_ns < client->bounds_next_ns || *budget == 0)
         return;
-    /* Relaxed: the value is used alone. */
-    if ((atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_BOUND) != 0 ||
-        client_rigid(client)) {
-        client->affinity_cpus = 0;
-        client->affinity_next_ns = now_ns;
-    } else if (now_ns >= client->affinity_next_ns) {
-        client->affinity_cpus = standalone_affinity_cpus(client->pid, own);
-        client->affinity_next_ns = now_ns + AFFINITY_NS;
+    process_cpus_read(facts->process_cpus, client->pid, now_ns, &client->bounds);
+    client->bounds_next_ns = now_ns + BOUNDS_NS;
+    *budget = *budget > client->bounds.threads ? *budget - client->bounds.threads : 0;
+    client->threads_most = 0;
+    if (client->bounds.more_threads < VSCAF_MAX_TEAM) {
+        uint32_t last = client_last_threads(client);
+        client->threads_most = (last > 0 ? last : 1) + client->bounds.more_threads / (joined > 0 ? joined : 1);
     }
 }
 
@@ -50,6 +50,7 @@ static bool measure_client(struct client *client, double running_cpus, uint64_t 
     client->load_cpus = *cpu_s > 0.0 ? *cpu_s * 1e9 / (double)(measured_ns - client->seen_ns) : 0.0;
     /* A process of another PID namespace has no number here, so only its sections can be seen. */
     bool sections = long_section_count(client, now_ns) || client->seen.in_flight;
+    client_note_own_threads(client, now_ns);
     bool is_running = status == 0 ? client->load_cpus > running_cpus : sections;
     if (!client->newcomer)
         lend_measured(&client->lend, is_running, now_ns);
@@ -71,8 +72,7 @@ static bool measurement_due(const struct client *client, uint64_t period_ns, uin
 
 /* Returns its CPU seconds of this period. */
 static double update_client(struct measure *measure, struct clients *clients, struct client *client,
-                            const struct measure_facts *facts, const struct cpu_set *own, double period_s,
-                            uint64_t now_ns)
+                            const struct measure_facts *facts, uint32_t *budget, double period_s, uint64_t now_ns)
 {
     bool was_running = client->running;
     uint64_t seen_ns = client->seen_ns;
@@ -82,7 +82,7 @@ static double update_client(struct measure *measure, struct clients *clients, st
         clients_drop(clients, client);
         return 0.0;
     }
-    update_affinity(client, own, now_ns);
+    update_bounds(client, facts, clients->joined, budget, now_ns);
     double elapsed_s = (double)(now_ns - seen_ns) / 1e9;
     learned_period(&client->learned, client->page, elapsed_s, client->running);
     client->weight = split_weight_of(client->learned.points, client->learned.points_count);
@@ -96,11 +96,9 @@ static double update_client(struct measure *measure, struct clients *clients, st
     return fmax(used_s, (double)client->share * fmin(elapsed_s, period_s));
 }
 
-void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns)
+void measure_joined(struct measure *measure, struct client *client, uint64_t now_ns)
 {
-    struct cpu_set own;
     client->joined_ns = client->seen_ns = now_ns;
-    update_affinity(client, standalone && standalone_affinity(0, &own) ? &own : NULL, now_ns);
     client->seen_cpu_ns = 0;
     if (cpu_load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
         background_forget(&measure->background, (double)client->seen_cpu_ns / 1e9);
@@ -160,7 +158,7 @@ static uint32_t runnable_threads(const struct client *client)
         return 0;
     if (client->long_section)
         return client->runnable_threads;
-    return client_rigid(client) ? client_max_team(client, VSCAF_MAX_TEAM) : client->share;
+    return client_rigid(client) ? client_last_threads(client) : client->share;
 }
 
 int measure_start(struct measure *measure, const char *proc)
@@ -181,16 +179,14 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
                     double period_s, uint64_t now_ns)
 {
     double joined_cpus = 0.0;
-    uint32_t joined_threads = 0;
-    struct cpu_set own;
-    bool own_known = facts->options->standalone && clients->joined > 0 && standalone_affinity(0, &own);
+    uint32_t joined_threads = 0, budget = BOUNDS_THREADS;
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->page == NULL)
             continue;
         lend_period(&client->lend);
         if (measurement_due(client, facts->period_ns, now_ns))
-            joined_cpus += update_client(measure, clients, client, facts, own_known ? &own : NULL, period_s, now_ns) / period_s;
+            joined_cpus += update_client(measure, clients, client, facts, &budget, period_s, now_ns) / period_s;
         else
             joined_cpus += client->load_cpus;
         if (client->page == NULL)

@@ -28,6 +28,7 @@ struct measure {
 struct measure_facts {
     const struct options *options;
     const struct cpu_set *own; /* the CPUs that the agent may run on; NULL: all */
+    const struct process_cpus *process_cpus;
     uint32_t online, present;  /* CPUs */
     uint64_t period_ns;        /* between two measurements */
 };
@@ -42,7 +43,7 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
                     double period_s, uint64_t now_ns);
 
 /* Call these when a program has joined, or has called for its CPUs. */
-void measure_joined(struct measure *measure, struct client *client, bool standalone, uint64_t now_ns);
+void measure_joined(struct measure *measure, struct client *client, uint64_t now_ns);
 void measure_called(struct client *client, uint64_t now_ns);
 
 /* CPU seconds that a joined program may have used since it was measured last. After its end they cannot be measured. */

@@ -205,7 +205,12 @@ void shares_split(struct shares *shares, struct clients *clients, const struct s
         /* An idle process that is not asked to call begins with 1. That takes no CPU from the others. */
         if (!client->running)
             team_size = client->lend.call_requested ? client->prospective_share : 1;
-        shrunk |= in_flight_set_team(&client->in_flight, client->page, client_rigid(client) ? 0 : team_size);
+        /* 0: a program that pins its threads has their number, too. */
+        bool own_number = client_rigid(client) || client->bounds.pinned;
+        if (in_flight_set_team(&client->in_flight, client->page, own_number ? 0 : team_size)) {
+            shrunk = true;
+            client->shrunk_started = in_flight_count(client->page).started;
+        }
     }
     if (shrunk)
         note_sections_in_flight(clients, shares->barrier);

@@ -81,8 +81,6 @@ static bool read_percent(const struct option_spec *spec, const char *text, void 
 static const char *const policies[] = {
     [SPLIT_MAX_SPEEDUP] = "max-speedup", [SPLIT_EQUIPARTITION] = "equipartition", NULL};
 static const char *const contain_methods[] = {[CONTAIN_AUTO] = "auto",
-                                              [CONTAIN_CPUSET] = "cpuset",
-                                              [CONTAIN_AFFINITY] = "affinity",
                                               [CONTAIN_NONE] = "none",
                                               NULL};
 static const char *const park_methods[] = {
@@ -185,11 +183,11 @@ static const struct option_spec option_specs[] = {
     {.name = "contain",
      .value = "HOW",
      .initial = "auto",
-     .help = "keep rigid programs to their share: cpuset, affinity, auto (cpuset if it works), none",
+     .help = "keep programs with their own number of threads to their share of the CPUs: auto, or none",
      .read = read_enum,
      .field = offsetof(struct options, contain),
      .enum_names = contain_methods,
-     .valid_values = "auto, cpuset, affinity or none"},
+     .valid_values = "auto or none"},
     {.name = "park",
      .value = "WAY",
      .initial = "auto",

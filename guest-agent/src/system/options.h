@@ -18,8 +18,8 @@ enum split_policy {
     SPLIT_EQUIPARTITION, /* equal shares, whatever the speedups (algorithm 3) */
 };
 
-/* How rigid processes are kept to their share (contain/contain.h). */
-enum contain_method { CONTAIN_AUTO, CONTAIN_CPUSET, CONTAIN_AFFINITY, CONTAIN_NONE };
+/* Whether processes with their own number of threads are kept to their share (contain/contain.h). */
+enum contain_method { CONTAIN_AUTO, CONTAIN_NONE };
 
 /* How work is kept off surplus CPUs (cpus/parking.h). */
 enum park_method { PARK_AUTO, PARK_OFFLINE, PARK_CPUSET };

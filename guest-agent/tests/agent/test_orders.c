@@ -69,7 +69,6 @@ static void test_the_end_gives_back_what_is_just_being_parked(void **state)
     put(root, PARKING_GROUP "/cpuset.cpus.partition", "member");
     struct parking *parking = &agent->allocation.parking;
     parking->by_cpuset = true;
-    parking->tree.version = CGROUP_V2;
     snprintf(parking->tree.root, sizeof(parking->tree.root), "%s", root);
     order(2, 0);
     agent_advance(agent, now_ns);

@@ -213,36 +213,83 @@ static pid_t start_on_one_cpu(void)
     return pid;
 }
 
-/* A narrow mask is one of taskset's, unless the agent itself has set it. */
+/* A process gets no larger team than it may run on. A mask that the agent itself has set does not count. */
 static void test_a_mask_of_the_agents_own_bounds_no_team(void **state)
 {
     (void)state;
     cpu_set_t all;
     if (sched_getaffinity(0, sizeof(all), &all) != 0 || CPU_COUNT(&all) < 2)
         skip();
-    options.standalone = true;
     pid_t pid = start_on_one_cpu();
     struct client *client = join(0);
+    char name[64];
+    snprintf(name, sizeof(name), "proc/%d/task/%d/none", (int)pid, (int)pid);
+    put(directory, name, "");
     client->pid = pid;
-    client->contained = true; /* in a long section, which has just ended */
-    pass(2 * SECOND_NS, NONE_RUNNING, 0.0);
-    assert_int_equal(client->affinity_cpus, 0);
-    client->contained = false;
-    pass(2 * SECOND_NS, NONE_RUNNING, 0.0);
-    assert_int_equal(client->affinity_cpus, 1);
+    pass(2 * SECOND_NS, NONE_RUNNING, 0.0); /* it counts as running, because it is new */
+    assert_int_equal(client->bounds.told, 1);
+    assert_int_equal(client->bounds.most, 1);
+    assert_int_equal(client_max_team(client, 4), 1);
 
-    /* The process starts another program while it is contained. */
-    client->affinity_cpus = 0;
-    client->affinity_next_ns = 0;
-    struct contained *contained = contained_add(&agent->contain, pid);
+    struct contained *contained = contain_add(&agent->contain, pid);
     cpu_set_add(&contained->set, 0);
-    agent_joined(agent, client, now_ns);
-    assert_int_equal(client->affinity_cpus, 0);
-    contained_forget(&agent->contain, contained);
-    agent_joined(agent, client, now_ns);
-    assert_int_equal(client->affinity_cpus, 1);
+    contained->own = agent->cpus.present;
+    client->newcomer = true;
+    pass(2 * SECOND_NS, NONE_RUNNING, 0.0);
+    assert_int_equal(client->bounds.most, UINT32_MAX);
+    assert_int_equal(client_max_team(client, 4), 4);
+    contain_forget(&agent->contain, contained);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+}
+
+static void run_sections(struct client *client, uint64_t count, uint32_t threads)
+{
+    client->page->started += count;
+    client->page->finished += count;
+    client->page->team_last = threads;
+    client->seen = in_flight_count(client->page);
+    client_note_own_threads(client, now_ns);
+}
+
+/* Sections with more threads than the share are seen, whatever the reason. Those that began before the team became
+ * smaller do not count. */
+static void test_sections_with_a_number_of_their_own(void **state)
+{
+    (void)state;
+    struct client *client = join(0);
+    client->page->told = 2;
+    client->share = 4;
+    run_sections(client, 100, 4);
+    assert_int_equal(client->own_threads, 0);
+    client->share = 2;
+    client->shrunk_started = 100;
+    run_sections(client, 2, 4);
+    assert_int_equal(client->own_threads, 0);
+    run_sections(client, 1, 4);
+    assert_int_equal(client->own_threads, 4);
+    assert_int_equal(client_max_team(client, 16), 4); /* it can use them all, whatever it was told */
+    client->page->team_last = 2; /* it alternates */
+    client_note_own_threads(client, now_ns + 9 * SECOND_NS);
+    assert_int_equal(client->own_threads, 4);
+    client_note_own_threads(client, now_ns + 10 * SECOND_NS);
+    assert_int_equal(client->own_threads, 0);
+}
+
+/* A program that pins its threads has its own number. One that may start few more threads gets no larger team. */
+static void test_pinned_and_limited(void **state)
+{
+    (void)state;
+    struct client *client = join(0);
+    client->running = true;
+    agent_split(agent);
+    assert_int_equal(client->page->team_size, 4);
+    client->threads_most = 3;
+    agent_split(agent);
+    assert_int_equal(client->page->team_size, 3);
+    client->bounds.pinned = true;
+    agent_split(agent);
+    assert_int_equal(client->page->team_size, 0);
 }
 
 int main(void)
@@ -257,6 +304,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment, begin, end),
         cmocka_unit_test_setup_teardown(test_a_section_is_long_from_a_second_on, begin, end),
         cmocka_unit_test_setup_teardown(test_a_mask_of_the_agents_own_bounds_no_team, begin, end),
+        cmocka_unit_test_setup_teardown(test_sections_with_a_number_of_their_own, begin, end),
+        cmocka_unit_test_setup_teardown(test_pinned_and_limited, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,8 +19,100 @@
 
 #include "contain/contain.h"
 #include "contain/contain_record.h"
+#include "contain/process_start.h"
+#include "contain/thread_masks.h"
 
-/* A program exceeds its share by the threads that it reports, or by the CPUs that it uses, whatever it reports. */
+static const struct cpu_set NOWHERE = {0}, ZERO = {.words = {1}}, ONE = {.words = {2}};
+static struct cpu_set all; /* the CPUs of this test */
+static struct cpus cpus;
+
+/* A process with threads that wait. It starts one more when it is sent a byte. */
+struct process {
+    pid_t pid;
+    int input, output;
+};
+
+static void *wait_for_ever(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
+}
+
+static void start_threads(int count)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 65536);
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&thread, &attributes, wait_for_ever, NULL) != 0)
+            _exit(1);
+}
+
+static struct process start_process(int threads)
+{
+    int input[2], output[2];
+    char byte = 0;
+    assert_int_equal(pipe(input), 0);
+    assert_int_equal(pipe(output), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(input[1]);
+        start_threads(threads - 1);
+        while (write(output[1], &byte, 1) == 1 && read(input[0], &byte, 1) == 1)
+            start_threads(1);
+        _exit(0);
+    }
+    close(input[0]);
+    close(output[1]);
+    assert_int_equal(read(output[0], &byte, 1), 1);
+    return (struct process){pid, input[1], output[0]};
+}
+
+static void one_more_thread(struct process process)
+{
+    char byte = 1;
+    assert_int_equal(write(process.input, &byte, 1), 1);
+    assert_int_equal(read(process.output, &byte, 1), 1);
+}
+
+static void end_process(struct process process)
+{
+    kill(process.pid, SIGKILL);
+    waitpid(process.pid, NULL, 0);
+    close(process.input);
+    close(process.output);
+}
+
+static void set(pid_t tid, const struct cpu_set *mask)
+{
+    assert_int_equal(sched_setaffinity(tid, sizeof(mask->words), (const cpu_set_t *)(const void *)mask->words), 0);
+}
+
+/* How many threads of the process have that mask. */
+static uint32_t with(pid_t pid, const struct cpu_set *mask)
+{
+    char command[256], list[64];
+    uint32_t count = 0;
+    assert_true(cpu_set_format(mask, list, sizeof(list)));
+    snprintf(command, sizeof(command), "cat /proc/%d/task/*/status | grep -cP '^Cpus_allowed_list:\\t%s$'", (int)pid,
+             list);
+    FILE *output = popen(command, "r");
+    assert_non_null(output);
+    assert_int_equal(fscanf(output, "%u", &count), 1);
+    pclose(output);
+    return count;
+}
+
+static int change(pid_t pid, const struct cpu_set *from, const struct cpu_set *to)
+{
+    uint32_t threads;
+    struct thread_change what = {.own = &all, .set = from, .to = to, .available = &all, .free = true};
+    return thread_masks_change("/proc", pid, &what, &threads);
+}
+
+/* A program exceeds its share by its threads, or by the CPUs that it uses, whatever it reports. */
 static void test_exceeds(void **state)
 {
     (void)state;
@@ -29,311 +122,145 @@ static void test_exceeds(void **state)
     assert_false(contain_exceeds(1, 1, 1.1)); /* noise */
 }
 
-static void test_paths(void **state)
+static void test_there_and_back(void **state)
 {
     (void)state;
-    assert_true(contain_group_is_own_path("vscaf.contained/vscaf.12"));
-    assert_true(contain_group_is_own_path("system.slice/a..b/vscaf.1"));
-    assert_true(contain_group_is_own_path("vscaf.7"));
-    const char *others[] = {"",           "vscaf.",      "vscaf.1x",         "a/vscaf.contained", "/vscaf.1",
-                            "../vscaf.1", "a/../vscaf.1", "a/..", "xvscaf.1"};
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-        assert_false(contain_group_is_own_path(others[i]));
+    struct process process = start_process(4);
+    assert_int_equal(change(process.pid, &NOWHERE, &ZERO), 0);
+    assert_int_equal(with(process.pid, &ZERO), 4);
+    one_more_thread(process);
+    assert_int_equal(change(process.pid, &ZERO, &ONE), 0);
+    assert_int_equal(with(process.pid, &ONE), 5);
+    set(process.pid, &all); /* as the kernel does when it loses all CPUs of a mask */
+    assert_int_equal(change(process.pid, &ONE, &ONE), 0);
+    assert_int_equal(with(process.pid, &ONE), 5);
+    assert_int_equal(change(process.pid, &ONE, &NOWHERE), 0);
+    assert_int_equal(with(process.pid, &all), 5);
+    end_process(process);
+    assert_int_equal(change(process.pid, &ONE, &NOWHERE), -ESRCH);
 }
 
-/* A fake /proc of one process with threads, and one fake group of cgroup version 2. */
-struct fake {
-    char directory[64], proc[96], root[96];
-};
-
-static void put(const char *directory, const char *name, const char *text)
-{
-    char path[512];
-    snprintf(path, sizeof(path), "%s/%s", directory, name);
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0755);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static char *get(const char *directory, const char *name)
-{
-    static char text[256];
-    char path[512];
-    snprintf(path, sizeof(path), "%s/%s", directory, name);
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return NULL;
-    size_t got = fread(text, 1, sizeof(text) - 1, file);
-    text[got] = '\0';
-    fclose(file);
-    return text;
-}
-
-static int make_fake(void **state)
-{
-    struct fake *fake = calloc(1, sizeof(*fake));
-    assert_non_null(fake);
-    strcpy(fake->directory, "/tmp/vscaf-contain-XXXXXX");
-    assert_non_null(mkdtemp(fake->directory));
-    snprintf(fake->proc, sizeof(fake->proc), "%s/proc", fake->directory);
-    snprintf(fake->root, sizeof(fake->root), "%s/cgroup", fake->directory);
-    *state = fake;
-    return 0;
-}
-
-static int remove_fake(void **state)
-{
-    struct fake *fake = *state;
-    char command[128];
-    snprintf(command, sizeof(command), "rm -rf '%s'", fake->directory);
-    int status = system(command);
-    free(fake);
-    return status;
-}
-
-static struct cgroup_tree tree_of(const struct fake *fake)
-{
-    struct cgroup_tree tree = {.version = CGROUP_V2};
-    snprintf(tree.root, sizeof(tree.root), "%s", fake->root);
-    return tree;
-}
-
-static void test_plan(void **state)
-{
-    const struct fake *fake = *state;
-    struct cgroup_tree tree = tree_of(fake);
-    struct contain_group group;
-    put(fake->proc, "70/cgroup", "3:cpu:/\n0::/user.slice/a\n");
-    put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a\n");
-    put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a\n");
-    put(fake->root, "user.slice/a/cgroup.subtree_control", "\n");
-    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.origin, "user.slice/a");
-    assert_string_equal(group.path, "user.slice/a/vscaf.70");
-    assert_true(group.enabled_in_origin); /* containing enables the controller, release disables it */
-    contain_group_free(&group);
-
-    /* A cpuset controller that was already enabled stays enabled. */
-    put(fake->root, "user.slice/a/cgroup.subtree_control", "cpuset memory\n");
-    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_false(group.enabled_in_origin);
-    contain_group_free(&group);
-
-    /* Threads in several groups were arranged so by somebody: the agent does not move them. */
-    put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/workers\n");
-    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
-
-    /* An agent that died left the process in its group. Home is the group above, or the root from vscaf.contained. */
-    put(fake->proc, "70/cgroup", "0::/user.slice/a/vscaf.70\n");
-    put(fake->proc, "70/task/70/cgroup", "0::/user.slice/a/vscaf.70\n");
-    put(fake->proc, "70/task/71/cgroup", "0::/user.slice/a/vscaf.70\n");
-    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.origin, "user.slice/a");
-    contain_group_free(&group);
-    put(fake->proc, "70/cgroup", "0::/vscaf.contained/vscaf.9\n");
-    put(fake->proc, "70/task/70/cgroup", "0::/vscaf.contained/vscaf.9\n");
-    put(fake->proc, "70/task/71/cgroup", "0::/vscaf.contained/vscaf.9\n");
-    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), 0);
-    assert_string_equal(group.origin, "");
-    assert_string_equal(group.path, "vscaf.contained/vscaf.70");
-    assert_false(group.enabled_in_origin);
-    contain_group_free(&group);
-
-    /* A group whose name cannot be put on record. */
-    put(fake->proc, "70/cgroup", "0::/user.slice/\xff\n");
-    put(fake->proc, "70/task/70/cgroup", "0::/user.slice/\xff\n");
-    put(fake->proc, "70/task/71/cgroup", "0::/user.slice/\xff\n");
-    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EILSEQ);
-
-    /* A group that cannot be reached, and a process that is gone. */
-    put(fake->proc, "70/cgroup", "0::/../other\n");
-    assert_int_equal(contain_group_plan(&tree, fake->proc, 70, &group), -EXDEV);
-    assert_int_equal(contain_group_plan(&tree, fake->proc, 72, &group), -ENOENT);
-}
-
-/* The error names each step that the kernel may refuse. Here a missing file stands for the refusal. */
-static void test_enter_fails(void **state)
-{
-    const struct fake *fake = *state;
-    struct cgroup_tree tree = tree_of(fake);
-    struct contain_group group = {.origin = "a", .path = "a/vscaf.70", .enabled_in_origin = true};
-    struct cpu_set set = {.words = {1}};
-    const char *step = "";
-    put(fake->root, "a/cgroup.procs", "");
-    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
-    assert_string_equal(step, "cgroup.subtree_control");
-    put(fake->root, "cgroup.subtree_control", "cpuset");
-    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
-    assert_string_equal(step, "cgroup.type");
-    put(fake->root, "a/vscaf.70/cgroup.type", "domain");
-    put(fake->root, "a/cgroup.subtree_control", "");
-    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
-    assert_string_equal(step, "cpuset.cpus");
-    assert_string_equal(get(fake->root, "a/cgroup.subtree_control"), "+cpuset");
-    put(fake->root, "a/vscaf.70/cpuset.cpus", "");
-    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), -ENOENT);
-    assert_string_equal(step, "cgroup.procs");
-    put(fake->root, "a/vscaf.70/cgroup.procs", "");
-    assert_int_equal(contain_group_enter(&tree, &group, 70, &set, &step), 0);
-    assert_string_equal(get(fake->root, "a/vscaf.70/cgroup.type"), "threaded");
-    assert_string_equal(get(fake->root, "a/vscaf.70/cgroup.procs"), "70");
-    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0");
-}
-
-/* CPUs that were parked, offline or absent when a process was contained come to its group of origin. */
-static void test_cpus_that_come_are_permitted(void **state)
-{
-    const struct fake *fake = *state;
-    static struct clients clients; /* none */
-    struct contain contain = {.method = CONTAIN_AUTO, .proc = fake->proc, .tree = tree_of(fake)};
-    struct contained *contained = contained_add(&contain, 70);
-    contained->group = (struct contain_group){.origin = strdup("a"), .path = strdup("a/vscaf.70")};
-    contained->permitted.words[0] = 0xf;
-    contained->set.words[0] = 0x3;
-    contained->masks.common_free = true;
-    put(fake->proc, "70/stat", "70 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0\n");
-    contained->start_ticks = 12345;
-    put(fake->proc, "70/cgroup", "0::/a/vscaf.70\n");
-    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-1,4\n"); /* as if the kernel had followed */
-    put(fake->root, "a/cpuset.cpus.effective", "0-3\n");
-    put(fake->root, "a/vscaf.70/cpuset.cpus", "");
-    contain_period(&contain, &clients);
-    assert_int_equal(contained->permitted.words[0], 0xf);
-    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "");
-    put(fake->root, "a/cpuset.cpus.effective", "2-5\n"); /* 0 and 1 may come back: they stay permitted */
-    contain_period(&contain, &clients);
-    assert_int_equal(contained->permitted.words[0], 0x3f);
-    assert_int_equal(contained->set.words[0], 0x3);
-    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "0-1,4"); /* and "0-1" over it */
-
-    /* The program has called sched_setaffinity() with all CPUs of that time: the kernel keeps it off the new ones. */
-    put(fake->root, "a/cpuset.cpus.effective", "0-7\n");
-    for (int period = 0; period < 2; period++) {
-        contain_period(&contain, &clients);
-        assert_int_equal(contained->permitted.words[0], 0x3f);
-        assert_int_equal(contained->set.words[0], 0x3);
-        put(fake->root, "a/vscaf.70/cpuset.cpus", "x");
-    }
-    contain_period(&contain, &clients);
-    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "x"); /* it is not tried again and again */
-
-    contained->chose = contained->masks.common_free = false; /* a mask that shows that it chose */
-    contain_period(&contain, &clients);
-    assert_string_equal(get(fake->root, "a/vscaf.70/cpuset.cpus"), "x");
-    contained_forget(&contain, contained);
-}
-
-/* Masks are read from a fake process. None is set. */
-static void test_masks_remembered(void **state)
-{
-    const struct fake *fake = *state;
-    struct thread_masks masks = {0};
-    struct cpu_set where;
-    bool changed;
-    put(fake->proc, "70/task/70/status", "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n");
-    put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t3\n");
-    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0-1\n");
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, NULL, &where, &changed), 0);
-    assert_string_equal(masks.common, "0-1");
-    assert_int_equal(masks.others_count, 1);
-    assert_int_equal(masks.others[0].tid, 71);
-    assert_int_equal(where.words[0], 0xb);
-
-    /* All are narrowed to CPU 1, even the thread whose own mask does not have it. */
-    struct cpu_set one = {.words = {2}};
-    for (int tid = 70; tid <= 72; tid++) {
-        char name[32];
-        snprintf(name, sizeof(name), "70/task/%d/status", tid);
-        put(fake->proc, name, "Cpus_allowed_list:\t1\n");
-    }
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
-    assert_false(changed);
-    /* One thread gave itself another mask, which counts. The kernel reset another one's mask, which nobody chose. */
-    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
-    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-7\n");
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
-    assert_true(changed);
-    assert_string_equal(masks.common, "0-1");
-    assert_int_equal(masks.others_count, 2);
-    assert_string_equal(masks.others[1].list, "0");
-    thread_masks_free(&masks);
-
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 73, NULL, &where, &changed), -ESRCH);
-    put(fake->proc, "74/task/74/status", "Name: no such line\n");
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 74, NULL, &where, &changed), -EINVAL);
-    thread_masks_free(&masks);
-    for (uint32_t i = 0; i < THREAD_MASKS_OTHERS_MAX; i++)
-        assert_int_equal(thread_masks_add(&masks, (pid_t)i + 1, "0"), 0);
-    assert_int_equal(thread_masks_add(&masks, THREAD_MASKS_OTHERS_MAX + 1, "0"), -E2BIG);
-    assert_int_equal(thread_masks_add(&masks, 1, "1"), 0);
-    thread_masks_free(&masks);
-}
-
-/* A program may start and end as many threads with masks of their own as it likes, one after the other. */
-static void test_ended_threads_are_forgotten(void **state)
-{
-    const struct fake *fake = *state;
-    struct thread_masks masks = {0};
-    struct cpu_set where, one = {.words = {2}};
-    bool changed;
-    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t0-1\n");
-    put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t3\n");
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, NULL, &where, &changed), 0);
-    put(fake->proc, "70/task/70/status", "Cpus_allowed_list:\t1\n");
-    put(fake->proc, "70/task/71/status", "Cpus_allowed_list:\t1\n");
-    for (pid_t tid = 1000; masks.others_count < THREAD_MASKS_OTHERS_MAX; tid++) /* they have ended since */
-        assert_int_equal(thread_masks_add(&masks, tid, "0"), 0);
-    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t0\n");
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
-    assert_true(changed);
-    assert_int_equal(masks.others_count, 2);
-    assert_int_equal(masks.others[0].tid, 71);
-    assert_int_equal(masks.others[1].tid, 72);
-
-    /* The record must not have them either. */
-    put(fake->proc, "70/task/72/status", "Cpus_allowed_list:\t1\n");
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
-    assert_false(changed);
-    assert_int_equal(thread_masks_add(&masks, 73, "0"), 0);
-    assert_int_equal(thread_masks_save(&masks, fake->proc, 70, &one, &where, &changed), 0);
-    assert_true(changed);
-    assert_int_equal(masks.others_count, 2);
-    thread_masks_free(&masks);
-}
-
-static void fill(struct thread_masks *masks, const char *list)
-{
-    int status = 0;
-    for (pid_t tid = 1; status == 0; tid++)
-        status = thread_masks_add(masks, tid, list);
-    assert_int_equal(status, -E2BIG);
-}
-
-/* Whatever masks the threads of a process have, what is noted of it is bounded. */
-static void test_masks_take_a_bounded_number_of_bytes(void **state)
+/* A thread that the program has pinned, before or while it is contained, stays where it was put. */
+static void test_pinned_threads_stay(void **state)
 {
     (void)state;
-    struct thread_masks masks = {0};
-    char list[1000];
-    memset(list, '1', sizeof(list) - 1);
-    list[sizeof(list) - 1] = '\0';
-    fill(&masks, list);
-    assert_in_range(masks.others_count, 10, THREAD_MASKS_BYTES_MAX / sizeof(list));
-    uint32_t count = masks.others_count;
-    assert_int_equal(thread_masks_add(&masks, 1, "1"), 0); /* a shorter one instead, which makes room */
-    assert_int_equal(thread_masks_add(&masks, 1000, list), 0);
-    assert_int_equal(thread_masks_add(&masks, 1, list), -E2BIG);
-    assert_int_equal(masks.others_count, count + 1);
-    thread_masks_free(&masks);
-    fill(&masks, "0-3,8-11");
-    assert_int_equal(masks.others_count, THREAD_MASKS_OTHERS_MAX);
-    thread_masks_free(&masks);
+    struct process process = start_process(3);
+    struct thread_look look;
+    set(process.pid, &ONE);
+    assert_int_equal(thread_masks_look("/proc", process.pid, &look), 0);
+    assert_int_equal(look.threads, 3);
+    assert_int_equal(look.pinned, 1);
+    assert_int_not_equal(look.widest, process.pid);
+    assert_true(cpu_set_equal(&look.all, &all));
+    assert_int_equal(change(process.pid, &NOWHERE, &ZERO), 0);
+    assert_int_equal(with(process.pid, &ZERO), 2);
+    assert_int_equal(with(process.pid, &ONE), 1);
+    set(look.widest, &ONE);
+    assert_int_equal(change(process.pid, &ZERO, &ZERO), 0);
+    assert_int_equal(change(process.pid, &ZERO, &NOWHERE), 0);
+    assert_int_equal(with(process.pid, &ONE), 2);
+    assert_int_equal(with(process.pid, &all), 1);
+    end_process(process);
+}
+
+/* A process that was started by taskset gets those CPUs back, also one that is offline now. */
+static void test_chosen_cpus_come_back(void **state)
+{
+    (void)state;
+    struct process process = start_process(2);
+    struct cpu_set widest, own = ZERO;
+    uint32_t threads;
+    assert_int_equal(change(process.pid, &NOWHERE, &ZERO), 0);
+    assert_true(thread_masks_widest(process.pid, &ZERO, &widest));
+    assert_true(cpu_set_equal(&widest, &all));
+    assert_int_equal(with(process.pid, &ZERO), 2);
+    cpu_set_add(&own, 1);
+    struct thread_change what = {.own = &own, .set = &ZERO, .to = &NOWHERE, .available = &ZERO};
+    assert_int_equal(thread_masks_change("/proc", process.pid, &what, &threads), 0);
+    assert_int_equal(with(process.pid, &own), 2);
+    end_process(process);
+}
+
+static void test_many_threads(void **state)
+{
+    (void)state;
+    struct process process = start_process(1500);
+    assert_int_equal(change(process.pid, &NOWHERE, &ZERO), 0);
+    assert_int_equal(with(process.pid, &ZERO), 1500);
+    assert_int_equal(change(process.pid, &ZERO, &NOWHERE), 0);
+    assert_int_equal(with(process.pid, &all), 1500);
+    end_process(process);
+}
+
+/* A thread was listed and has ended. Its number may now belong to another process. */
+static void test_numbers_are_looked_up_again(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/vscaf-contain-XXXXXX", path[128], command[128];
+    struct process process = start_process(1);
+    uint32_t threads;
+    struct thread_change what = {.own = &all, .set = &NOWHERE, .to = &ZERO, .available = &all};
+    assert_non_null(mkdtemp(directory));
+    snprintf(command, sizeof(command), "mkdir -p %s/70/task", directory);
+    assert_int_equal(system(command), 0);
+    snprintf(path, sizeof(path), "%s/70/task/%d", directory, (int)process.pid);
+    assert_int_equal(symlink("gone", path), 0); /* it is listed, but is gone */
+    assert_int_equal(thread_masks_change(directory, 70, &what, &threads), 0);
+    assert_int_equal(with(process.pid, &all), 1);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_int_equal(thread_masks_change(directory, 70, &what, &threads), 0);
+    assert_int_equal(with(process.pid, &ZERO), 1);
+    end_process(process);
+    snprintf(command, sizeof(command), "rm -rf %s", directory);
+    assert_int_equal(system(command), 0);
+}
+
+/* An agent was killed while it moved threads. The next one finds some in the old set and some in the new one. */
+static void test_killed_in_the_middle(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/vscaf-contain-XXXXXX", record[80], socket[64];
+    struct process process = start_process(3);
+    struct options options = {.proc = "/proc", .contain = CONTAIN_NONE};
+    struct contain contain = {.proc = "/proc", .record = record};
+    assert_non_null(mkdtemp(directory));
+    snprintf(socket, sizeof(socket), "%s/socket", directory);
+    snprintf(record, sizeof(record), "%s.contained", socket);
+    struct contained *contained = contain_add(&contain, process.pid);
+    contained->start_ticks = process_start_ticks("/proc", process.pid);
+    contained->own = all;
+    contained->free = true;
+    contained->set = ZERO;
+    contained->next = ONE;
+    assert_int_equal(contain_record_write(&contain), 0);
+    contain_forget(&contain, contained);
+    assert_int_equal(change(process.pid, &NOWHERE, &ZERO), 0);
+    set(process.pid, &ONE);
+    contain_start(&contain, &options, socket, &cpus);
+    assert_int_equal(with(process.pid, &all), 3);
+    assert_int_equal(access(record, F_OK), -1);
+    contain_stop(&contain, &cpus);
+    end_process(process);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+/* A child inherits the CPUs of a contained process. When it joins, it gets the CPUs that its parent had before. */
+static void test_children(void **state)
+{
+    (void)state;
+    struct process process = start_process(1);
+    struct contain contain = {.proc = "/proc"};
+    struct contained *parent = contain_add(&contain, getpid());
+    parent->own = all;
+    parent->free = true;
+    assert_null(contain_own_cpus(&contain, process.pid, &cpus)); /* it is not contained yet */
+    parent->set = ZERO;
+    set(process.pid, &ZERO);
+    assert_ptr_equal(contain_own_cpus(&contain, process.pid, &cpus), &parent->own);
+    assert_int_equal(with(process.pid, &all), 1);
+    contain_forget(&contain, parent);
+    end_process(process);
 }
 
 static size_t json_bytes, json_bytes_most;
@@ -357,101 +284,57 @@ static void json_release(void *memory)
     free(block);
 }
 
-static void forget_all(struct contain *contain)
+/* As many processes as can be contained, with the longest sets. The next agent takes the record, and the memory to
+ * write it does not depend on the number of processes. */
+static void test_full_record_can_be_read(void **state)
 {
-    while (contain->count > 0)
-        contained_forget(contain, contain->list[0]);
-}
-
-/* As many processes as can be contained, each with as many masks as are noted. The next agent takes the record, and the
- * memory to write it does not depend on the number of processes. */
-static void check_full_record(const struct fake *fake, const char *list)
-{
+    (void)state;
     static struct contain before, after;
-    char path[128];
-    snprintf(path, sizeof(path), "%s/record", fake->directory);
-    before = after = (struct contain){.record = path, .proc = fake->proc};
+    char path[] = "/tmp/vscaf-contain-XXXXXX";
+    struct cpu_set odd = {0};
+    for (uint32_t cpu = 1; cpu < CPUS_MAX; cpu += 2)
+        cpu_set_add(&odd, cpu);
+    close(mkstemp(path));
+    json_set_alloc_funcs(json_allocate, json_release);
+    before = after = (struct contain){.record = path};
     for (pid_t pid = 1; pid <= (pid_t)PLACEMENT_MAX; pid++) {
-        struct contained *contained = contained_add(&before, pid);
+        struct contained *contained = contain_add(&before, pid);
         contained->start_ticks = 12345;
-        contained->masks.common = strdup("0-3");
-        fill(&contained->masks, list);
+        contained->own = contained->set = contained->next = odd;
     }
-    json_bytes_most = 0;
+    assert_null(contain_add(&before, 1000));
     assert_int_equal(contain_record_write(&before), 0);
     assert_in_range(json_bytes_most, 1, 1u << 20);
     assert_int_equal(contain_record_read(&after), 0);
-    assert_int_equal(after.count, PLACEMENT_MAX);
-    for (uint32_t i = 0; i < after.count; i++) {
-        const struct thread_masks *read = &after.list[i]->masks, *written = &before.list[i]->masks;
-        assert_int_equal(after.list[i]->pid, before.list[i]->pid);
-        assert_int_equal(read->others_count, written->others_count);
-        assert_string_equal(read->others[read->others_count - 1].list, list);
-    }
-    forget_all(&before);
-    forget_all(&after);
-    assert_int_equal(json_bytes, 0);
-}
-
-static void test_full_record_can_be_read(void **state)
-{
-    char list[1000] = "0";
-    for (size_t i = 1; i < sizeof(list) - 2; i += 2)
-        memcpy(list + i, ",5", sizeof(",5"));
-    json_set_alloc_funcs(json_allocate, json_release);
-    check_full_record(*state, "0-3");
-    check_full_record(*state, list);
     json_set_alloc_funcs(malloc, free);
-}
-
-/* A thread was listed and has ended. Its number may now belong to another process, here to a child. */
-static void test_numbers_are_looked_up_again(void **state)
-{
-    const struct fake *fake = *state;
-    cpu_set_t before, after;
-    struct thread_masks masks = {0};
-    struct cpu_set set = {0};
-    char path[256];
-    pid_t other = fork();
-    if (other == 0) {
-        pause();
-        _exit(0);
-    }
-    assert_int_equal(sched_getaffinity(other, sizeof(before), &before), 0);
-    for (uint32_t cpu = 0; cpu < CPU_SETSIZE && cpu_set_count(&set) == 0; cpu++)
-        if (CPU_ISSET(cpu, &before))
-            cpu_set_add(&set, cpu);
-    put(fake->proc, "70/task/none", "");
-    snprintf(path, sizeof(path), "%s/70/task/%d", fake->proc, (int)other);
-    assert_int_equal(symlink("gone", path), 0); /* it is listed, but is gone when it is read */
-    assert_int_equal(thread_masks_narrow(&masks, fake->proc, 70, &set, false), 0);
-    assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
-    bool untouched = CPU_EQUAL(&before, &after);
-    /* If the entry exists, its thread is narrowed. */
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkdir(path, 0755), 0);
-    assert_int_equal(thread_masks_narrow(&masks, fake->proc, 70, &set, false), 0);
-    assert_int_equal(sched_getaffinity(other, sizeof(after), &after), 0);
-    kill(other, SIGKILL);
-    waitpid(other, NULL, 0);
-    thread_masks_free(&masks);
-    assert_true(untouched);
-    assert_int_equal(CPU_COUNT(&after), 1);
+    assert_int_equal(json_bytes, 0);
+    assert_int_equal(after.count, PLACEMENT_MAX);
+    for (uint32_t i = 0; i < after.count; i++)
+        assert_memory_equal(after.list[i], before.list[i], sizeof(*after.list[i]));
+    while (before.count > 0)
+        contain_forget(&before, before.list[0]);
+    assert_int_equal(contain_record_write(&before), 0); /* with nothing to put back it goes */
+    assert_int_equal(access(path, F_OK), before.recorded ? 0 : -1);
+    while (after.count > 0)
+        contain_forget(&after, after.list[0]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exceeds),
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test_setup_teardown(test_plan, make_fake, remove_fake),
-        cmocka_unit_test_setup_teardown(test_enter_fails, make_fake, remove_fake),
-        cmocka_unit_test_setup_teardown(test_cpus_that_come_are_permitted, make_fake, remove_fake),
-        cmocka_unit_test_setup_teardown(test_masks_remembered, make_fake, remove_fake),
-        cmocka_unit_test_setup_teardown(test_ended_threads_are_forgotten, make_fake, remove_fake),
-        cmocka_unit_test(test_masks_take_a_bounded_number_of_bytes),
-        cmocka_unit_test_setup_teardown(test_full_record_can_be_read, make_fake, remove_fake),
-        cmocka_unit_test_setup_teardown(test_numbers_are_looked_up_again, make_fake, remove_fake),
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_pinned_threads_stay),
+        cmocka_unit_test(test_chosen_cpus_come_back),
+        cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_numbers_are_looked_up_again),
+        cmocka_unit_test(test_killed_in_the_middle),
+        cmocka_unit_test(test_children),
+        cmocka_unit_test(test_full_record_can_be_read),
     };
+    if (sched_getaffinity(0, sizeof(all.words), (cpu_set_t *)(void *)all.words) != 0 || !cpu_set_has(&all, 0) ||
+        !cpu_set_has(&all, 1))
+        return 77; /* skipped: it needs the CPUs 0 and 1 */
+    cpus.online = cpus.present = all;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-"""Rigid programs are kept to their share of the CPUs, by their threads' affinity or by cpusets, and are put back."""
+"""Programs with their own number of threads are kept to their share of the CPUs, and are put back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from machine import ask
 from rig import AGENT, BUILD, DEADLINE_S, Program, Rig, wait_for_log, wait_until
 
 RIGID = 2
@@ -95,8 +97,8 @@ def pair() -> Iterator[Rig]:
             rig.close()
 
 
-def test_by_affinity_while_others_run(pair: Rig) -> None:
-    pair.start("--standalone", "--contain", "affinity")
+def test_while_others_run(pair: Rig) -> None:
+    pair.start("--standalone", "--contain", "auto")
     program = rigid(pair)
     before = complete(program)
     other = malleable(pair)
@@ -108,7 +110,7 @@ def test_by_affinity_while_others_run(pair: Rig) -> None:
 
 
 def test_reported(pair: Rig) -> None:
-    pair.start("--contain", "affinity")
+    pair.start("--contain", "auto")
     program = rigid(pair)
     other = malleable(pair)
 
@@ -118,6 +120,7 @@ def test_reported(pair: Rig) -> None:
     pair.message("report", lambda message: contained(program.pid, message))
     report = pair.message("report", lambda message: not contained(other.pid, message))
     assert all("contained" not in p for p in report["processes"] if p["pid"] == other.pid)
+    program.say("last 1")
     program.say("malleable 0")
     wait_until(lambda: set(allowed(program.pid).values()) == set(allowed(os.getpid()).values()), "malleable: released")
     pair.message("report", lambda message: not contained(program.pid, message))
@@ -125,7 +128,7 @@ def test_reported(pair: Rig) -> None:
 
 def test_within_its_share_it_is_left_alone(pair: Rig) -> None:
     """One thread on a share of one CPU takes nothing from other programs."""
-    pair.start("--contain", "affinity")
+    pair.start("--contain", "auto")
     program = rigid(pair, threads=1)
     malleable(pair)
     pair.fresh()
@@ -147,10 +150,10 @@ def test_none(pair: Rig) -> None:
 
 def test_wrong_word(pair: Rig) -> None:
     done = subprocess.run(
-        [AGENT, "--contain", "cgroup"], check=False, capture_output=True, text=True, timeout=DEADLINE_S
+        [AGENT, "--contain", "cpuset"], check=False, capture_output=True, text=True, timeout=DEADLINE_S
     )
     assert done.returncode == 2
-    assert "--contain cgroup: give auto, cpuset, affinity or none" in done.stderr
+    assert "--contain cpuset: give auto or none" in done.stderr
 
 
 def bind(program: Program) -> dict[int, frozenset[int]]:
@@ -160,22 +163,31 @@ def bind(program: Program) -> dict[int, frozenset[int]]:
     return allowed(program.pid)
 
 
-def test_bound_threads_by_affinity(pair: Rig) -> None:
-    """Each thread gets its own mask back."""
-    pair.start("--standalone", "--contain", "affinity")
-    program = rigid(pair)
+def some_reports(rig: Rig, count: int = 5) -> None:
+    rig.fresh()
+    for _ in range(count):
+        rig.message("report", lambda message: len(message["processes"]) == 2)
+
+
+def test_bound_threads_stay(pair: Rig) -> None:
+    """A program whose threads are bound is left alone. It has the number of threads that it chose."""
+    pair.start("--contain", "auto")
+    program = join(pair)
+    program.say("busy 2")
     complete(program)
     before = bind(program)
     assert len(set(before.values())) == 2
-    other = malleable(pair)
-    wait_until(lambda: confined(program.pid), "on one CPU")
-    other.kill()
-    wait_until(lambda: allowed(program.pid) == before, f"each thread as it was: {before}")
+    malleable(pair)
+    wait_until(lambda: program.team() == 0, "the program decides")
+    program.say(f"malleable {RIGID}")
+    program.say("last 2")
+    some_reports(pair)
+    assert allowed(program.pid) == before
 
 
 def test_threads_that_come_and_change(pair: Rig) -> None:
-    """A thread that sets its own mask is contained too, and has that mask again in the end."""
-    pair.start("--standalone", "--contain", "affinity")
+    """A new thread is contained too. A thread that sets its own mask meanwhile is left there, and keeps it."""
+    pair.start("--standalone", "--contain", "auto")
     program = rigid(pair)
     other = malleable(pair)
     wait_until(lambda: len(allowed(program.pid)) == 3 and confined(program.pid), "on one CPU")
@@ -183,33 +195,38 @@ def test_threads_that_come_and_change(pair: Rig) -> None:
     program.say("busy 1")
     wait_until(lambda: len(allowed(program.pid)) == 4 and confined(program.pid), "the new thread on one CPU, too")
     (tid,) = set(allowed(program.pid)) - earlier
-    chosen = None
-
-    def taken_down() -> int | None:
-        """The CPU that the thread chose, as the agent recorded it. The thread chooses again until it is recorded."""
-        if record(pair).exists() and (entries := json.loads(record(pair).read_text())["processes"]):
-            for known, mask in entries[0]["threads"]:
-                if known == tid:
-                    return int(mask)
-        (here, *more) = allowed(program.pid)[program.pid]
-        if not more:
-            os.sched_setaffinity(tid, {1 - here})
-        return None
-
-    def chosen_is_known() -> bool:
-        nonlocal chosen
-        chosen = taken_down()
-        return chosen is not None
-
-    wait_until(chosen_is_known, "the mask that it gave itself in the record")
-    wait_until(lambda: confined(program.pid), "on one CPU again")
+    chosen = 1 - next(iter(allowed(program.pid)[tid]))
+    os.sched_setaffinity(tid, {chosen})
     other.kill()
     wait_until(lambda: allowed(program.pid)[program.pid] >= {0, 1}, "released")
-    wait_until(lambda: allowed(program.pid)[tid] == {chosen}, "the mask that it gave itself")
+    assert allowed(program.pid)[tid] == {chosen}
+
+
+def test_sections_of_their_own_number(pair: Rig) -> None:
+    """A program that is told a team and does not keep to it is contained, until its sections keep to it for a while."""
+    pair.start("--contain", "auto")
+    program = join(pair)
+    program.say("busy 2")
+    program.say("last 2")
+    before = complete(program)
+    malleable(pair)
+    wait_until(lambda: program.team() == 1, "a share of one")
+
+    def a_section_later() -> bool:
+        program.say("begin")
+        program.say("end 1000")
+        return confined(program.pid)
+
+    some_reports(pair)
+    assert allowed(program.pid) == before, "the last section may have begun with the old team"
+    wait_until(a_section_later, "on one CPU")
+    program.say("last 1")
+    wait_until(lambda: not a_section_later(), "its sections fit: released")
+    assert allowed(program.pid) == before
 
 
 def test_agent_stops(pair: Rig) -> None:
-    pair.start("--standalone", "--contain", "affinity")
+    pair.start("--standalone", "--contain", "auto")
     program = rigid(pair)
     before = set(allowed(program.pid).values())
     malleable(pair)
@@ -228,10 +245,9 @@ def kill(rig: Rig) -> None:
 
 def test_agent_is_killed(pair: Rig) -> None:
     """The next agent puts back each thread's own mask."""
-    pair.start("--standalone", "--contain", "affinity")
+    pair.start("--standalone", "--contain", "auto")
     program = rigid(pair)
-    complete(program)
-    before = bind(program)
+    before = complete(program)
     malleable(pair)
     wait_until(lambda: confined(program.pid), "on one CPU")
     kill(pair)
@@ -251,7 +267,9 @@ def test_agent_is_killed(pair: Rig) -> None:
         "",
         "[]",
         "{}",
-        '{"v":1,"root":"","processes":[1,{},{"pid":-1,"start":0,"common":"0","free":false,"threads":[]}]}',
+        '{"v":1,"processes":[]}',
+        '{"v":2,"processes":[1,{},{"pid":-1,"start":0,"own":"0","free":false,"set":"0","next":""}]}',
+        '{"v":2,"processes":[{"pid":1,"start":0,"own":"","free":false,"set":"x","next":""}]}',
     ],
 )
 def test_a_record_that_makes_no_sense(pair: Rig, text: str) -> None:
@@ -265,8 +283,9 @@ def test_a_record_that_makes_no_sense(pair: Rig, text: str) -> None:
 def test_a_record_of_others_is_not_believed(pair: Rig) -> None:
     record(pair).parent.mkdir()
     start = Path(f"/proc/{os.getpid()}/stat").read_text().rsplit(")", 1)[1].split()[19]
-    entry = {"pid": os.getpid(), "start": int(start), "common": "0", "free": False, "threads": []}
-    record(pair).write_text(json.dumps({"v": 1, "root": "", "processes": [entry]}))
+    everywhere = ",".join(map(str, sorted(ALL)))
+    entry = {"pid": os.getpid(), "start": int(start), "own": "0", "free": False, "set": everywhere, "next": ""}
+    record(pair).write_text(json.dumps({"v": 2, "processes": [entry]}))
     record(pair).chmod(0o666)
     (pair.proc / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
     pair.start("--standalone")
@@ -278,7 +297,7 @@ def test_a_record_of_others_is_not_believed(pair: Rig) -> None:
 def test_the_record_cannot_be_written(pair: Rig) -> None:
     """If the record cannot be written, nothing is contained. The agent logs that once."""
     (Path(f"{pair.socket_path}.contained.new")).mkdir(parents=True)
-    pair.start("--contain", "affinity")
+    pair.start("--contain", "auto")
     program = rigid(pair)
     malleable(pair)
     wait_until(lambda: "nothing is contained" in pair.log.read_text(), "the log message")
@@ -291,7 +310,7 @@ def test_the_record_cannot_be_written(pair: Rig) -> None:
 
 def test_a_cpu_goes_and_comes(pair: Rig) -> None:
     """If the rigid program's share is all CPUs that are left, it is not contained."""
-    pair.start("--contain", "affinity")
+    pair.start("--contain", "auto")
     program = rigid(pair)
     before = complete(program)
     malleable(pair)
@@ -310,7 +329,7 @@ def kept_to(program: Program) -> frozenset[int]:
 
 def test_each_on_its_own_and_stays(pair: Rig) -> None:
     """Two rigid programs share no CPU. When one ends, the other stays on its CPU."""
-    pair.start("--contain", "affinity")
+    pair.start("--contain", "auto")
     first, second = rigid(pair), rigid(pair)
     malleable(pair)
     wait_until(lambda: {kept_to(first), kept_to(second)} == {frozenset({0}), frozenset({1})}, "on one CPU each")
@@ -333,154 +352,6 @@ def test_each_on_its_own_and_stays(pair: Rig) -> None:
         assert not (all_ran() and ran), "it was moved"
         wait_until(lambda: confined(second.pid), "on one CPU again")
         here, stayed, ran = kept_to(second), 0, True
-
-
-class Tree:
-    """A group of the cpuset hierarchy for the programs of one test."""
-
-    def __init__(self, root: Path, version: int, name: str) -> None:
-        self.root, self.version = root, version
-        self.group = root / name
-        self.group.mkdir()
-        if version == 1:
-            for file in ("cpuset.cpus", "cpuset.mems"):
-                (self.group / file).write_text((root / file).read_text())
-
-    def add(self, program: Program) -> None:
-        (self.group / "cgroup.procs").write_text(str(program.pid))
-
-    def of(self, pid: int) -> Path:
-        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if "cpuset" in controllers.split(",") if self.version == 1 else controllers == "":
-                return self.root / path[1:]
-        raise AssertionError(f"{pid} is in no such group")
-
-    def children(self) -> list[Path]:
-        return [path for path in self.group.iterdir() if path.is_dir()]
-
-    def close(self) -> None:
-        for path in [*self.children(), self.group]:
-            wait_until(lambda path=path: gone(path), f"{path} empty")  # type: ignore[misc]
-
-
-def gone(path: Path) -> bool:
-    try:
-        path.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
-def cpuset_tree() -> tuple[Path, int] | None:
-    """The mount point and the version of the cpuset hierarchy on this machine."""
-    found = None
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        where, (kind, _, options) = Path(before.split()[4]), after.split()[:3]
-        if kind == "cgroup" and "cpuset" in options.split(","):
-            found = found or (where, 1)
-        if kind == "cgroup2" and "cpuset" in (where / "cgroup.controllers").read_text().split():
-            return where, 2
-    return found
-
-
-@pytest.fixture
-def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
-    found = cpuset_tree()
-    if found is None or not os.access(found[0] / "cgroup.procs", os.W_OK):
-        pytest.skip("no cpuset hierarchy that may be written to")
-    tree = Tree(*found, f"vscaf-test-{os.getpid()}")
-    try:
-        yield tree
-    finally:
-        tree.close()
-
-
-@pytest.fixture
-def grouped(tree: Tree, pair: Rig) -> Rig:
-    """Torn down before the tree, so that its programs leave the groups first."""
-    return pair
-
-
-def held(rig: Rig, tree: Tree) -> tuple[Program, Program]:
-    """A rigid program of the tree that an agent holds to one CPU by a cpuset, and a malleable program next to it."""
-    rig.start("--standalone")
-    program = rigid(rig)
-    tree.add(program)
-    other = malleable(rig)
-    tree.add(other)
-    wait_until(lambda: confined(program.pid), "the rigid program on one CPU")
-    return program, other
-
-
-def test_by_cpuset(tree: Tree, grouped: Rig) -> None:
-    rig = grouped
-    program, other = held(rig, tree)
-    wait_until(lambda: tree.of(program.pid) == tree.group / f"vscaf.{program.pid}", "in a group below its own")
-    assert tree.of(other.pid) == tree.group
-    free = set(allowed(other.pid).values())
-    other.kill()
-    wait_until(lambda: not tree.children(), "no group left")
-    assert tree.of(program.pid) == tree.group
-    assert set(allowed(program.pid).values()) == free
-    wait_until(lambda: not record(rig).exists(), "nothing on record")
-
-
-def test_bound_threads_by_cpuset(tree: Tree, grouped: Rig) -> None:
-    rig = grouped
-    rig.start("--standalone", "--contain", "cpuset")
-    program = rigid(rig)
-    tree.add(program)
-    complete(program)
-    before = bind(program)
-    other = malleable(rig)
-    wait_until(lambda: confined(program.pid), "on one CPU")
-    other.kill()
-    wait_until(lambda: allowed(program.pid) == before, f"each thread as it was: {before}")
-
-
-def test_killed_with_cpusets(tree: Tree, grouped: Rig) -> None:
-    rig = grouped
-    program, _ = held(rig, tree)
-    kill(rig)
-    assert tree.children()
-    rig.start("--standalone", "--contain", "none")
-    wait_until(lambda: not tree.children() and tree.of(program.pid) == tree.group, "all put back by the next agent")
-    assert not confined(program.pid)
-
-
-def test_leaves_and_exits_with_cpusets(tree: Tree, grouped: Rig) -> None:
-    """The group that an exited process leaves behind is removed. Its children go back to the group they came from."""
-    rig = grouped
-    program, _ = held(rig, tree)
-    program.kill()
-    wait_until(lambda: not tree.children(), "no group left")
-    second = rigid(rig)
-    tree.add(second)
-    wait_until(lambda: confined(second.pid), "on one CPU")
-    assert rig.stop() == 0
-    assert not tree.children()
-    assert not confined(second.pid)
-
-
-def test_moved_by_other_hands(tree: Tree, grouped: Rig) -> None:
-    """The user moves it to another group. From there it is contained again."""
-    rig = grouped
-    program, _ = held(rig, tree)
-    second = Tree(tree.root, tree.version, f"vscaf-test-{os.getpid()}-second")
-    try:
-        second.add(program)
-        wait_until(lambda: tree.of(program.pid) == second.group / f"vscaf.{program.pid}", "below the new one")
-        wait_until(lambda: not tree.children(), "nothing left in the old one")
-        wait_until(lambda: confined(program.pid), "on one CPU")
-        assert rig.stop() == 0
-        assert not second.children()
-    finally:
-        program.kill()
-        second.close()
 
 
 class Launched:
@@ -517,11 +388,12 @@ class Launched:
         self.process.communicate()
 
 
-@pytest.mark.parametrize(("kind", "environment"), [("set", {}), ("plain", {"VSCAF_MALLEABLE": "rigid"}), ("long", {})])
-@pytest.mark.parametrize("way", ["auto", "affinity"])
-def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str], way: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "environment"), [("set", {}), ("plain", {"VSCAF_MALLEABLE": "rigid"}), ("long", {}), ("clause", {})]
+)
+def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str]) -> None:
     """Two threads next to a malleable program on two CPUs: on one CPU, and on both when the malleable one has ended."""
-    pair.start("--standalone", "--contain", way)
+    pair.start("--standalone")
     rigid_one = Launched(pair, kind, **environment)
     other = None
     try:
@@ -538,3 +410,38 @@ def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str], way: 
         rigid_one.kill()
         if other is not None:
             other.kill()
+
+
+def test_a_real_program_that_pins_its_threads(pair: Rig) -> None:
+    """It runs beside another one, and beside one whose agent has ended: its threads stay where they were put."""
+    pair.start("--standalone")
+    pinned, other = Launched(pair, "pinned"), None
+    try:
+        wait_until(lambda: set(allowed(pinned.pid).values()) == {frozenset({0}), frozenset({1})}, "its threads pinned")
+        before = allowed(pinned.pid)
+        other = Launched(pair, "plain")
+        wait_until(lambda: len(allowed(other.pid)) >= 1, "another program")
+        time.sleep(2)  # some periods in which it might be contained
+        assert allowed(pinned.pid) == before
+        assert pair.stop() == 0
+        assert pinned.end().splitlines()[-1].startswith("verified ")
+        assert other.end().splitlines()[-1].startswith("verified ")
+    finally:
+        pinned.kill()
+        if other is not None:
+            other.kill()
+
+
+def test_after_the_agent_a_real_program_has_its_number_again(pair: Rig) -> None:
+    pair.start("--standalone", "--no-background")
+    first, second = Launched(pair, "plain"), Launched(pair, "plain")
+    try:
+        # The one that comes second has a team of one from the start. A team that was larger once keeps its threads.
+        wait_until(lambda: ask(pair.socket_path)["joined"] == 2, "both have joined")
+        assert pair.stop() == 0
+        wait_until(lambda: len(allowed(first.pid)) == len(allowed(second.pid)) == 2, "two threads each")
+        for program in (first, second):
+            assert program.end().splitlines()[-1].startswith("verified ")
+    finally:
+        first.kill()
+        second.kill()

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -34,8 +35,8 @@ static void test_a_burst_and_then_a_rate(void **state)
     assert_int_equal(steady_of(1000, 150, SECOND_NS), ADMISSION_BURST);
     assert_int_equal(admission_connect(&admission, 1000, SECOND_NS), ADMISSION_TOO_FAST);
     assert_int_equal(steady_of(1001, 100, SECOND_NS), 100); /* no other account changes that */
-    /* The 51 connections above the burst count against the rate first. */
-    assert_int_equal(steady_of(1000, 60, 4 * SECOND_NS), 9);
+    /* The 51 connections above the burst cost nothing of what it may make later. */
+    assert_int_equal(steady_of(1000, 70, 4 * SECOND_NS), 3 * ADMISSION_RATE);
     uint64_t now_ns = 100 * SECOND_NS;
     for (int i = 0; i < 10000; i++, now_ns += SECOND_NS / 20)
         assert_int_equal(admission_connect(&admission, 1000, now_ns), ADMISSION_STEADY);
@@ -45,9 +46,32 @@ static void test_a_flood_ends(void **state)
 {
     (void)state;
     steady_of(1000, 199, SECOND_NS);
+    assert_int_equal(admission_connect(&admission, 1000, SECOND_NS), ADMISSION_TOO_FAST);
     assert_int_equal(admission_connect(&admission, 1000, SECOND_NS), ADMISSION_FLOOD);
     steady_of(1000, 1000000, SECOND_NS); /* a long flood is forgiven as soon as a short one */
-    assert_int_equal(steady_of(1000, 100, SECOND_NS + admission_flood_ns()), 50);
+    assert_int_equal(steady_of(1000, 150, SECOND_NS + admission_flood_ns()), ADMISSION_BURST);
+}
+
+/* A user starts many programs at once. Those that are refused ask again each second, and all are admitted soon. */
+static void test_many_programs_of_one_user(void **state)
+{
+    (void)state;
+    for (uint32_t programs = 84; programs <= 256; programs++) {
+        uint64_t now_ns = SECOND_NS;
+        uint32_t outside = programs;
+        admission_init(&admission, 256, 77);
+        for (int turn = 0; turn < 20 && outside > 0; turn++) {
+            bool flood = false;
+            for (uint32_t i = 0, asking = outside; i < asking && !flood; i++) {
+                enum admission_pace pace = admission_connect(&admission, 1000, now_ns);
+                outside -= pace == ADMISSION_STEADY;
+                flood = pace == ADMISSION_FLOOD;
+            }
+            now_ns += flood ? admission_flood_ns() : SECOND_NS;
+        }
+        assert_int_equal(outside, 0);
+        assert_true(now_ns < 20 * SECOND_NS);
+    }
 }
 
 static void test_a_clock_that_goes_back(void **state)
@@ -123,6 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_burst_and_then_a_rate, begin),
         cmocka_unit_test_setup(test_a_flood_ends, begin),
+        cmocka_unit_test(test_many_programs_of_one_user),
         cmocka_unit_test_setup(test_a_clock_that_goes_back, begin),
         cmocka_unit_test_setup(test_root_and_the_agents_own_user_are_trusted, begin),
         cmocka_unit_test_setup(test_some_places_are_kept_for_those_with_few, begin),

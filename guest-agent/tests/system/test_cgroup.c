@@ -91,23 +91,24 @@ static int teardown(void **state)
     return status;
 }
 
-static void test_version_2_is_found_before_version_1(void **state)
+static void test_version_2_is_found(void **state)
 {
     struct fixture *fixture = *state;
     mounts(fixture, OTHER_LINE V1_LINE V2_LINE);
     assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), 0);
-    assert_int_equal(fixture->tree.version, CGROUP_V2);
     assert_string_equal(fixture->tree.root, at(fixture, "two"));
 }
 
-static void test_version_1_where_2_has_no_cpusets(void **state)
+/* A container shows a group below the root. Nothing can be parked there. */
+static void test_the_mount_of_another_group_is_not_the_root(void **state)
 {
     struct fixture *fixture = *state;
-    put(fixture, "two/cgroup.controllers", "cpu cpusets\n");
-    mounts(fixture, V2_LINE V1_OTHER_LINE V1_LINE);
-    assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), 0);
-    assert_int_equal(fixture->tree.version, CGROUP_V1);
-    assert_string_equal(fixture->tree.root, at(fixture, "one way"));
+    mounts(fixture, "31 1 0:9 /machine/a %s/two rw - cgroup2 cgroup rw\n");
+    assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), -ENOENT);
+    assert_string_equal(fixture->tree.root, "");
+    put(fixture, "two/cgroup.controllers", "cpu cpusets\n"); /* a root without cpusets */
+    mounts(fixture, V2_LINE);
+    assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), -ENOENT);
 }
 
 static void test_none(void **state)
@@ -115,14 +116,12 @@ static void test_none(void **state)
     struct fixture *fixture = *state;
     char text[8];
     assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "nowhere")), -ENOENT);
-    mounts(fixture, OTHER_LINE V1_OTHER_LINE);
+    mounts(fixture, OTHER_LINE V1_LINE);
     assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), -ENOENT);
-    assert_int_equal(fixture->tree.version, CGROUP_NONE);
     assert_int_equal(cgroup_make(&fixture->tree, "x"), -ENOENT);
     assert_int_equal(cgroup_remove(&fixture->tree, "x"), -ENOENT);
     assert_int_equal(cgroup_enable_cpuset(&fixture->tree, ""), -ENOENT);
     assert_int_equal(cgroup_read(&fixture->tree, "", "cgroup.procs", text, sizeof(text)), -ENOENT);
-    assert_int_equal(cgroup_move(&fixture->tree, "x", 1), -ENOENT);
 }
 
 static void test_group_of_version_2(void **state)
@@ -139,57 +138,14 @@ static void test_group_of_version_2(void **state)
     assert_int_equal(cgroup_make(&fixture->tree, "vscaf"), 0);
     assert_int_equal(cgroup_make(&fixture->tree, "absent/child"), -ENOENT);
     assert_int_equal(cgroup_enable_cpuset(&fixture->tree, "vscaf"), -ENOENT);
-    assert_int_equal(cgroup_move(&fixture->tree, "vscaf", 42), -ENOENT); /* a write never creates the file */
+    assert_int_equal(cgroup_write(&fixture->tree, "vscaf", "cgroup.procs", "42"), -ENOENT); /* a write never creates the file */
     put(fixture, "two/vscaf/cgroup.procs", "");
-    assert_int_equal(cgroup_move(&fixture->tree, "vscaf", 42), 0);
+    assert_int_equal(cgroup_write(&fixture->tree, "vscaf", "cgroup.procs", "42"), 0);
     expect(fixture, "two/vscaf/cgroup.procs", "42");
     assert_true(cgroup_remove(&fixture->tree, "vscaf") < 0);
     assert_int_equal(unlink(at(fixture, "two/vscaf/cgroup.procs")), 0);
     assert_int_equal(cgroup_remove(&fixture->tree, "vscaf"), 0);
     assert_int_equal(cgroup_remove(&fixture->tree, "vscaf"), 0);
-}
-
-static void test_group_of_version_1_inherits(void **state)
-{
-    struct fixture *fixture = *state;
-    mounts(fixture, V1_LINE);
-    assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), 0);
-    assert_int_equal(cgroup_enable_cpuset(&fixture->tree, ""), 0);
-    assert_int_equal(cgroup_make(&fixture->tree, "vscaf"), -ENOENT); /* without a group's files, no group is made */
-    assert_int_not_equal(access(at(fixture, "one way/vscaf"), F_OK), 0);
-    make(fixture, "one way/vscaf");
-    put(fixture, "one way/vscaf/cpuset.cpus", "2\n");
-    put(fixture, "one way/vscaf/cpuset.mems", "");
-    assert_int_equal(cgroup_make(&fixture->tree, "vscaf"), 0);
-    expect(fixture, "one way/vscaf/cpuset.mems", "0-1");
-    expect(fixture, "one way/vscaf/cpuset.cpus", "2");
-    make(fixture, "one way/vscaf/child");
-    put(fixture, "one way/vscaf/child/cpuset.cpus", "");
-    put(fixture, "one way/vscaf/child/cpuset.mems", "\n");
-    assert_int_equal(cgroup_make(&fixture->tree, "vscaf/child"), 0);
-    expect(fixture, "one way/vscaf/child/cpuset.cpus", "2");
-}
-
-static void test_group_of_a_process(void **state)
-{
-    struct fixture *fixture = *state;
-    char group[64];
-    mounts(fixture, V2_LINE);
-    assert_int_equal(cgroup_find(&fixture->tree, at(fixture, "proc")), 0);
-    assert_int_equal(cgroup_of(&fixture->tree, at(fixture, "proc"), 42, group, sizeof(group)), -ENOENT);
-    put(fixture, "proc/42/cgroup", "4:cpu,cpuset:/a/b\n1:name=x:/y\nbroken\n0::/user.slice/a:b c\n");
-    assert_int_equal(cgroup_of(&fixture->tree, at(fixture, "proc"), 42, group, sizeof(group)), 0);
-    assert_string_equal(group, "user.slice/a:b c");
-    assert_int_equal(cgroup_of(&fixture->tree, at(fixture, "proc"), 42, group, 8), -ENAMETOOLONG);
-    assert_string_equal(group, "");
-    fixture->tree.version = CGROUP_V1;
-    assert_int_equal(cgroup_of(&fixture->tree, at(fixture, "proc"), 42, group, sizeof(group)), 0);
-    assert_string_equal(group, "a/b");
-    put(fixture, "proc/42/cgroup", "4:cpuset:/../other\n");
-    assert_int_equal(cgroup_of(&fixture->tree, at(fixture, "proc"), 42, group, sizeof(group)), -EXDEV);
-    put(fixture, "proc/42/cgroup", "4:cpuset:/\n");
-    assert_int_equal(cgroup_of(&fixture->tree, at(fixture, "proc"), 42, group, sizeof(group)), 0);
-    assert_string_equal(group, "");
 }
 
 static void test_lists_of_cpus(void **state)
@@ -213,12 +169,10 @@ static void test_lists_of_cpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_version_2_is_found_before_version_1, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_version_1_where_2_has_no_cpusets, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_version_2_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_mount_of_another_group_is_not_the_root, setup, teardown),
         cmocka_unit_test_setup_teardown(test_none, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_of_version_2, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_group_of_version_1_inherits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_group_of_a_process, setup, teardown),
         cmocka_unit_test(test_lists_of_cpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
