@@ -107,12 +107,20 @@ def main() -> int:
     parser.add_argument("--no-growth", action="store_true", help="no team is larger than the program's own number")
     parser.add_argument("--always-set", action="store_true", help="OMP_NUM_THREADS is always set")
     parser.add_argument("--plain", action="store_true", help="without the shim: are the programs right by themselves?")
+    parser.add_argument("--inspect", action="store_true", help="run nothing: which verdicts do the sections have?")
     parser.add_argument("--hang", type=float, default=HANG_S, help="seconds until a program counts as hung")
     chosen = parser.parse_args()
     tools = Tools.of(chosen.build.absolute())
     times = max(chosen.times, REPEATED) if chosen.shrink else chosen.times
     manner = Manner(
-        chosen.all_free, not chosen.no_growth, chosen.always_set, chosen.plain, chosen.hang, chosen.language, times
+        all_free=chosen.all_free,
+        growth=not chosen.no_growth,
+        always_set=chosen.always_set,
+        plain=chosen.plain,
+        inspect=chosen.inspect,
+        hang_s=chosen.hang,
+        language=chosen.language,
+        times=times,
     )
     keep = chosen.keep.absolute()
     if chosen.seed is not None and chosen.shrink:
