@@ -42,6 +42,7 @@ class Manner:
     growth: bool = True  # free sections may have more threads than the program's own number
     always_set: bool = False  # the user always sets OMP_NUM_THREADS
     plain: bool = False  # without the shim: only shows that the programs are right
+    inspect: bool = False  # run nothing, only inspect what was built
     hang_s: float = HANG_S
     language: str | None = None  # of all programs
     times: int = 1  # how often each is run under the shim
@@ -224,11 +225,19 @@ def run_many_times(tools: Tools, chosen: Plan, command: list[str], plain: str, p
             outcome.result = "wrong"
             outcome.told = [*chosen.told, f"status {status}", *differences(plain, resized)]
             break
-    sources = {source.name: source for source in chosen.program.sources}
-    outcome.verdicts = count_verdicts(
-        outcome.report.get("sections", []), lambda name, line: sources[name].kind_of(line) if name in sources else "?"
-    )
+    outcome.verdicts = verdicts_by_kind(chosen.program, outcome.report.get("sections", []))
     return outcome
+
+
+def verdicts_by_kind(program: Program, sections: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    sources = {source.name: source for source in program.sources}
+    return count_verdicts(sections, lambda name, line: sources[name].kind_of(line) if name in sources else "?")
+
+
+def inspect_program(tools: Tools, chosen: Plan, place: Path) -> Outcome:
+    objects = [str(path) for path in (place / "program", place / "libsecond.so") if path.exists()]
+    said = subprocess.run([str(tools.driver), "--inspect", *objects], capture_output=True, text=True, check=True).stdout
+    return Outcome(chosen.program.seed, "right", chosen.told, {}, verdicts_by_kind(chosen.program, json.loads(said)))
 
 
 def attempt(seed: int, tools: Tools, place: Path, manner: Manner, dropped: frozenset[int] = frozenset()) -> Outcome:
@@ -238,6 +247,8 @@ def attempt(seed: int, tools: Tools, place: Path, manner: Manner, dropped: froze
     said = build_program(chosen.program, chosen.build, place)
     if said:
         return Outcome(seed, "unbuilt", [*chosen.told, said])
+    if manner.inspect:
+        return inspect_program(tools, chosen, place)
     command = [str(place / "program"), str(chosen.program.threads), str(place / "libsecond.so")]
     plain, status = run_plain(command, chosen.environment, manner.hang_s)
     (place / "plain.txt").write_text(plain)

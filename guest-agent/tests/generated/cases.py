@@ -63,9 +63,10 @@ def build(source: Path, compiler: str, flags: tuple[str, ...], place: Path) -> B
     return Built(source, compiler, flags, program, (program, library) if linked else (program,))
 
 
-def environment(threads: int = THREADS) -> dict[str, str]:
+def environment(number_set: bool = True) -> dict[str, str]:
+    number = {"OMP_NUM_THREADS": str(THREADS)} if number_set else {}
     return clean_environment() | {
-        "OMP_NUM_THREADS": str(threads),
+        **number,
         "OMP_WAIT_POLICY": "passive",
         "GOMP_SPINCOUNT": "100",
         "KMP_BLOCKTIME": "0",
@@ -83,17 +84,14 @@ def run_plain(built: Built, case: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def run_resized(tools: Tools, built: Built, case: str, options: list[str]) -> subprocess.CompletedProcess[str]:
-    """Under the shim. The status is 124 if it hangs."""
+def run_resized(
+    tools: Tools, built: Built, case: str, options: list[str], number_set: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Under the shim. The status is 124 if it hangs. If not `number_set`, the agent alone tells the number."""
     driver = [str(tools.driver), "--shim", str(tools.shim), "--told", str(THREADS), *options]
     driver += ["--report", str(built.program.with_name(f"report-{case or 'all'}.json")), "--"]
-    return subprocess.run(
-        [*driver, str(built.program), str(THREADS), *([case] if case else [])],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [*driver, str(built.program), str(THREADS), *([case] if case else [])]
+    return subprocess.run(command, env=environment(number_set), capture_output=True, text=True, check=False)
 
 
 @cache

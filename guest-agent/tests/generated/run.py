@@ -90,7 +90,7 @@ def one(seed: int, tools: Tools, manner: Manner, keep: Path) -> Outcome:
     return outcome
 
 
-def main() -> int:
+def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, required=True, help="what tests/build-c made")
     parser.add_argument("--programs", type=int, default=60)
@@ -107,12 +107,24 @@ def main() -> int:
     parser.add_argument("--no-growth", action="store_true", help="no team is larger than the program's own number")
     parser.add_argument("--always-set", action="store_true", help="OMP_NUM_THREADS is always set")
     parser.add_argument("--plain", action="store_true", help="without the shim: are the programs right by themselves?")
+    parser.add_argument("--inspect", action="store_true", help="run nothing: which verdicts do the sections have?")
     parser.add_argument("--hang", type=float, default=HANG_S, help="seconds until a program counts as hung")
-    chosen = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    chosen = options()
     tools = Tools.of(chosen.build.absolute())
     times = max(chosen.times, REPEATED) if chosen.shrink else chosen.times
     manner = Manner(
-        chosen.all_free, not chosen.no_growth, chosen.always_set, chosen.plain, chosen.hang, chosen.language, times
+        all_free=chosen.all_free,
+        growth=not chosen.no_growth,
+        always_set=chosen.always_set,
+        plain=chosen.plain,
+        inspect=chosen.inspect,
+        hang_s=chosen.hang,
+        language=chosen.language,
+        times=times,
     )
     keep = chosen.keep.absolute()
     if chosen.seed is not None and chosen.shrink:
@@ -139,25 +151,17 @@ def main() -> int:
     with ThreadPoolExecutor(chosen.jobs) as pool:
         waiting = [seed for seed in seeds if seed not in done]
         outcomes = pool.map(lambda s: one(s, tools, manner, keep), waiting)
-        for outcome in outcomes:
+        for number, outcome in enumerate(outcomes, 1):
             totals.add(outcome)
+            if number % 1000 == 0:
+                print(f"{number} of {len(waiting)} ...", flush=True)
             if outcome.result != "right":
                 print(f"{outcome.result}:", *outcome.told, sep="\n    ", flush=True)
             elif chosen.progress:
                 outcome.report.pop("sections", None)
                 chosen.progress.parent.mkdir(parents=True, exist_ok=True)
                 with chosen.progress.open("a") as file:
-                    file.write(
-                        json.dumps(
-                            {
-                                "seed": outcome.seed,
-                                "result": "right",
-                                "report": outcome.report,
-                                "verdicts": outcome.verdicts,
-                            }
-                        )
-                        + "\n"
-                    )
+                    file.write(json.dumps(vars(outcome)) + "\n")
     print(*totals.lines(), sep="\n")
     return 0 if set(totals.results) <= {"right"} else 1
 

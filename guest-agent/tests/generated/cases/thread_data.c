@@ -356,6 +356,21 @@ WRONG_IF_FREE(variable_of_a_library)
     return total != (long)ROUNDS * N;
 }
 
+/* Which CPU it is changes at any time: a correct program only takes it as a hint. */
+CASE(counters_by_processor)
+{
+    static long counters[64];
+    long total = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+#pragma omp parallel for
+        for (int i = 0; i < N; i++)
+            __atomic_fetch_add(&counters[sched_getcpu() & 63], 1, __ATOMIC_RELAXED);
+    }
+    for (int k = 0; k < 64; k++)
+        total += counters[k];
+    return total != (long)ROUNDS * N;
+}
+
 static __thread int scratch[32];
 
 CASE(scratch_written_first)
