@@ -23,6 +23,8 @@
 #define SHORT_WAIT_MS 200   /* for any other answer */
 #define PAUSE_NS 200000     /* between two looks for another thread's join */
 #define CHECK_PERIOD_NS 1000000000u
+#define CHECK_GAP_MAX_NS UINT64_C(60000000000) /* after each refusal the gap to the next try doubles, up to this */
+#define REFUSALS_COUNTED 7u
 #define DESCRIPTOR_FLOOR 100 /* use descriptors above this, because programs and shells use the low ones by number */
 #define DESCRIPTORS_MAX 8    /* at most this many are taken from one packet */
 
@@ -39,6 +41,7 @@ static pid_t socket_process; /* the process that opened it: a child may have bee
 static dev_t socket_device;
 static ino_t socket_inode;
 static bool answer_outstanding;
+static uint32_t refusals; /* by the agent, one after the other */
 static bool answer_awaited; /* a call has waited for it */
 static int patience_ms = ANSWER_WAIT_MS; /* what is left of ANSWER_WAIT_MS */
 static uint32_t unloads_at_request; /* object_unloads */
@@ -263,6 +266,31 @@ static bool request_join(void)
     return true;
 }
 
+static bool answered(void)
+{
+    bool taken = take_answer();
+    if (taken)
+        refusals = 0;
+    else if (refusals < REFUSALS_COUNTED)
+        refusals++;
+    return taken;
+}
+
+/* The agent has gone: teams have the program's own numbers again, on memory of the library. */
+static void detach(void)
+{
+    const struct attachment *current = atomic_load_explicit(&attachment_current, memory_order_relaxed);
+    struct attachment *next = &attachments[current == attachments];
+    if (!atomic_load_explicit(&current->joined, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&next->joined, false, memory_order_relaxed);
+    map_anonymous(next);
+    atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);
+    /* Sequentially consistent: see attach. */
+    atomic_store(&attachment_current, next);
+    program_changed();
+}
+
 static void check_connection(void)
 {
     if (!join_fork_is_handled())
@@ -270,7 +298,7 @@ static void check_connection(void)
     if (socket_fd >= 0 && !socket_is_own())
         drop_socket();
     if (socket_fd >= 0 && answer_outstanding) {
-        if (!take_answer())
+        if (!answered())
             drop_socket();
         return;
     }
@@ -281,9 +309,13 @@ static void check_connection(void)
         if (received < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         drop_socket();
-    }
-    if (request_join() && !take_answer())
+        if (!request_join() || !answered()) {
+            drop_socket();
+            detach();
+        }
+    } else if (request_join() && !answered()) {
         drop_socket();
+    }
 }
 
 void join_request(void)
@@ -342,7 +374,8 @@ void join_maintain(uint64_t now)
         clock_refine();
         check_connection();
         pthread_setcancelstate(cancel_state, NULL);
-        uint64_t period = clock_ticks_of(CHECK_PERIOD_NS);
+        uint64_t gap_ns = refusals > 1 ? (uint64_t)CHECK_PERIOD_NS << (refusals - 1) : CHECK_PERIOD_NS;
+        uint64_t period = clock_ticks_of(gap_ns < CHECK_GAP_MAX_NS ? gap_ns : CHECK_GAP_MAX_NS);
         /* Two periods: another thread may have read the clock before this one. */
         atomic_store_explicit(&join_ahead_max, 2 * period, memory_order_relaxed);
         /* Release: see join_before_number. */

@@ -281,6 +281,7 @@ static unsigned never_grown(unsigned size)
 /* Before a team grows beyond any earlier one and beyond the program's own number: can its threads be made? */
 static unsigned within_limits(const struct runtime *runtime, unsigned size)
 {
+    size = smaller(size, at_least_one(runtime->get_thread_limit()));
     uint32_t tried = atomic_load_explicit(&largest_tried, memory_order_relaxed);
     if (__builtin_expect(size <= tried, 1))
         return size;
@@ -356,15 +357,16 @@ int team_reported_threads(const struct runtime *runtime, enum team_question ques
     struct choice choice = {.bits = atomic_load_explicit(&program_bits, memory_order_relaxed),
                             .declared = program_declared()};
     uint32_t alone = atomic_load_explicit(&told_alone[question], memory_order_relaxed);
+    bool set = choice.bits & VSCAF_PROGRAM_SET; /* then the runtime knows its number */
     int reported = real;
     if (!ever_joined()) {
         if (real > 0)
             atomic_store_explicit(&told_alone[question], (uint32_t)real, memory_order_relaxed);
-        if (question == TEAM_MAX_THREADS && !is_set(&choice))
+        if (question == TEAM_MAX_THREADS && !set)
             own_number(runtime, current->page);
-    } else if (alone && !is_set(&choice)) {
+    } else if (alone && !set) {
         reported = (int)alone; /* the same each time: the program may have sized an array by each answer */
-    } else if (!is_set(&choice) && !is_bound(&choice)) {
+    } else if (!set && !is_bound(&choice)) {
         unsigned own = own_number(runtime, current->page);
         /* The number of processors is not bounded by the user's number of threads. */
         if (question == TEAM_MAX_THREADS || user_bound() == UINT_MAX || reported < (int)own)

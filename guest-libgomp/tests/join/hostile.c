@@ -1,4 +1,4 @@
-/* A page with any content at any time never makes a team larger than the number told, and never crashes the program. */
+/* A page with any content at any time never makes a team larger than the number told if the section may not have such a team, and never crashes the program. */
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>
@@ -20,7 +20,10 @@ static void *scribble(void *unused)
         state = state * 1664525u + 1013904223u;
         page->team_size = values[(state >> 16) % 10];
         page->team_limit = values[(state >> 20) % 10];
-        page->sections_used = state;
+        page->sections_used = page->sights_used = page->known_used = state;
+        page->team_told = values[(state >> 18) % 10];
+        page->sights[state % VSCAF_SIGHTS].verdict = state;
+        page->sights[state % VSCAF_SIGHTS].address = state;
         page->told = state % 2 ? 0 : UINT32_MAX;
         page->sections[state >> 24].offset = state;
         page->sections[state >> 24].points[state % VSCAF_POINTS].team_size = state;
@@ -32,7 +35,9 @@ static void *scribble(void *unused)
 int main(void)
 {
     pthread_t thread;
-    agent_run(&agent, 4000000000u, 0);
+    agent_prepare(&agent, 4000000000u, 0);
+    agent_answers(&agent, vscaf_verdict_word(VSCAF_VERDICT_UP_TO, VSCAF_REASON_NONE));
+    agent_start(&agent, AGENT_JOINS);
     struct vscaf_page *page = agent.pages[0];
     int real = plain();
     page->team_limit = 4000000000u; /* the program was not told any number yet */

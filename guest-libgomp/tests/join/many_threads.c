@@ -78,6 +78,6 @@ int main(void)
     CHECK(started(page) - begun == 2 * THREADS * ROUNDS && started(page) == finished(page));
     CHECK(booked(&agent) - counted == 2 * THREADS * ROUNDS, "%lu", booked(&agent) - counted);
     CHECK(page->sections_used == 2 && agent.state->joins == 1);
-    CHECK(page->program == VSCAF_PROGRAM_MASTERS);
+    CHECK(page->program == (VSCAF_PROGRAM_MASTERS | VSCAF_PROGRAM_OWN));
     return 0;
 }

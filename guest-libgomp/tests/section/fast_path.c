@@ -79,9 +79,6 @@ static void follows_the_page(void)
     check_ended(page);
     page->team_size = 3;
     settle(3);
-    page->team_limit = 2;
-    CHECK(section() == 2, "at most the limit");
-    page->team_limit = 4;
     page->team_size = 2;
     settle(2);
 }

@@ -16,10 +16,10 @@ void __wrap_program_note(uint32_t bits)
 
 typedef struct team decide(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
                            unsigned requested);
-decide __real_team_of_owner, __wrap_team_of_owner;
-struct team __wrap_team_of_owner(const struct runtime *runtime, const struct call_site *site,
+decide __real_team_of_section, __wrap_team_of_section;
+struct team __wrap_team_of_section(const struct runtime *runtime, const struct call_site *site,
                                  const struct vscaf_page *page, unsigned requested)
 {
     second_master_deciding();
-    return __real_team_of_owner(runtime, site, page, requested);
+    return __real_team_of_section(runtime, site, page, requested);
 }
