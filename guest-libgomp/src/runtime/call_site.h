@@ -4,6 +4,7 @@
 #define VSCAF_GOMP_CALL_SITE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +21,8 @@ struct call_site {
     _Atomic uint32_t generation;
     uint64_t offset;        /* from the object's load address */
     _Atomic uint64_t slot;  /* slot of this section on the page of the current join; section.c has its format */
-    _Atomic uint32_t verdict;  /* enum vscaf_verdict; VSCAF_VERDICT_NONE: not known yet (team/verdicts.c) */
+    _Atomic uint32_t verdict;  /* vscaf_verdict_word; VSCAF_VERDICT_NONE: not known yet (team/verdicts.c) */
+    _Atomic bool keeps;        /* it counts as one that may have left data in its threads (verdict_keeping) */
     _Atomic uint32_t sight;    /* its place on the page where the verdict is awaited, plus 1; 0: the page has none left */
     _Atomic uint64_t question; /* for which join and after how many unloadings that is so */
 

@@ -207,7 +207,7 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
     else if (section->counted != page)
         section_add(&page->started, 1, false);
     order_start(attachment);
-    section->team = team_of_section(runtime, section->site, page, requested);
+    section->team = team_of_section(runtime, section->site, page, requested, section->site != &section->spare.site);
     /* Acquire: masters_begin has counted the first thread. */
     if (atomic_load_explicit(&section_multiple_masters, memory_order_acquire))
         masters_acquire(section);
@@ -321,7 +321,7 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
             .generation = atomic_load_explicit(&program_generation, memory_order_acquire),
             .team_size = atomic_load_explicit(&page->team_size, memory_order_relaxed),
         };
-        section->team = team_of_section(runtime, site, page, requested);
+        section->team = team_of_section(runtime, site, page, requested, site != &section->spare.site);
         section->decompose_due = section->start && decompose_is_due(section->start);
         uint32_t control = permission_control(page);
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {

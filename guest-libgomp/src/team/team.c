@@ -98,13 +98,25 @@ static unsigned own_number(const struct runtime *runtime, const struct vscaf_pag
     uint32_t number = atomic_load_explicit(&team_own_number, memory_order_relaxed);
     if (number)
         return number;
-    uint32_t there = atomic_load_explicit(&page->team_told, memory_order_relaxed);
+    /* The user's number counts as it stands, on fewer CPUs too: so it does without vscaf. */
+    uint32_t there = user_bound();
+    if (there == UINT_MAX)
+        there = atomic_load_explicit(&page->team_told, memory_order_relaxed);
     if (!ever_joined() || !valid_team_size(there))
         there = at_least_one(runtime->get_max_threads());
-    unsigned own = smaller(smaller(there, user_bound()), at_least_one(runtime->get_thread_limit()));
+    unsigned own = smaller(there, at_least_one(runtime->get_thread_limit()));
     /* Whoever is first fixes it for all threads. */
     return atomic_compare_exchange_strong_explicit(&team_own_number, &number, own, memory_order_relaxed,
                                                    memory_order_relaxed) ? own : number;
+}
+
+/* A section ran with the program's own number, and it may have left data in its threads, or that is not known yet.
+ * Sections for which the shim keeps no site stay in the count for ever. */
+static void note_kept_data(struct call_site *site, bool stays)
+{
+    if (__builtin_expect(verdict_is_harmless(site) || atomic_load_explicit(&site->keeps, memory_order_relaxed), 1))
+        return;
+    verdict_counts_as_keeping(site, stays);
 }
 
 /* Tells the agent what it cannot know: CPUs above this number would be of no use to the program. */
@@ -162,6 +174,15 @@ static bool is_undecided(const struct choice *choice)
 static bool is_declared(const struct choice *choice)
 {
     return choice->declared == PROGRAM_RESIZE;
+}
+
+/* The runtime ends the threads that a smaller team does not have, and their data goes with them. A team of one thread
+ * leaves the others alone. */
+static bool would_end_threads(const struct choice *choice)
+{
+    return (choice->verdict == VSCAF_VERDICT_FREE || choice->verdict == VSCAF_VERDICT_UP_TO) && choice->size > 1
+           && atomic_load_explicit(&verdict_keeping, memory_order_relaxed)
+           && choice->size < own_number(choice->runtime, choice->page);
 }
 
 static bool is_free(const struct choice *choice)
@@ -237,9 +258,10 @@ static const struct rule {
     {is_left_alone, size_own, false},     /* 5 */
     {is_undecided, size_own, false},      /* 6 */
     {is_declared, size_declared, true},   /* 7 */
-    {is_free, size_free, true},           /* 8 */
-    {is_up_to, size_up_to, true},         /* 9 */
-    {always, size_own, false},            /* 10 */
+    {would_end_threads, size_own, false}, /* 8 */
+    {is_free, size_free, true},           /* 9 */
+    {is_up_to, size_up_to, true},         /* 10 */
+    {always, size_own, false},            /* 11 */
 };
 
 static struct choice choice_of(const struct runtime *runtime, const struct call_site *site,
@@ -294,8 +316,8 @@ static unsigned within_limits(const struct runtime *runtime, unsigned size)
     return smaller(size, tried);
 }
 
-struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                            unsigned requested)
+struct team team_of_section(const struct runtime *runtime, struct call_site *site, const struct vscaf_page *page,
+                            unsigned requested, bool stays)
 {
     struct choice choice = choice_of(runtime, site, page, requested);
     const struct rule *rule = rule_for(&choice);
@@ -305,8 +327,10 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
         if (choice.malleable == VSCAF_MALLEABLE_SHRINK)
             team.argument = team.size = never_grown(team.size);
         team.argument = team.size = within_limits(runtime, team.size);
-    } else if (!has_no_page(&choice)) {
-        program_note(VSCAF_PROGRAM_OWN);
+    } else {
+        note_kept_data(site, stays);
+        if (!has_no_page(&choice))
+            program_note(VSCAF_PROGRAM_OWN);
     }
     if (!requested)
         report_bound(runtime, choice.declared == PROGRAM_RESIZE, choice.malleable);

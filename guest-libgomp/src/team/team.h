@@ -18,9 +18,10 @@ struct team {
     bool own_dynamic;  /* the runtime's dynamic adjustment makes teams smaller, so it must be off during the call */
 };
 
-/* The team of a top-level section. `requested` is the number in the program's clause (0: no clause); it is obeyed. */
-struct team team_of_section(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                            unsigned requested);
+/* The team of a top-level section. `requested` is the number in the program's clause (0: no clause); it is obeyed.
+ * `stays`: the shim keeps this site. */
+struct team team_of_section(const struct runtime *runtime, struct call_site *site, const struct vscaf_page *page,
+                            unsigned requested, bool stays);
 
 /* The argument for a section inside others: a share of the enclosing teams' allowance, or the program's own number. That allowance is one of `sharers` equal parts of the page's team size. `level`: enclosing
  * sections of the same runtime; `width`: product of the team sizes that this thread has begun, or 0. */

@@ -4,6 +4,11 @@
 
 #include "join/program.h"
 
+/* Of sections for which the shim keeps no site. */
+#define KEEPING_FOR_EVER (UINT32_C(1) << 31)
+
+_Atomic uint32_t verdict_keeping;
+
 /* One thread asks at a time. Another one does not wait: its section asks at its next instance. */
 static _Atomic bool asking;
 
@@ -27,7 +32,28 @@ static void learn(struct call_site *site, uint32_t word)
 {
     /* Relaxed: the site's team is computed again because the generation grows. Whichever thread stores it first, it is
      * the same verdict. */
-    atomic_store_explicit(&site->verdict, (uint32_t)vscaf_verdict_of(word), memory_order_relaxed);
+    uint32_t known = vscaf_verdict_word(vscaf_verdict_of(word), vscaf_reason_of(word))
+                     | (vscaf_verdict_keeps(word) ? VSCAF_VERDICT_KEEPS : 0);
+    atomic_store_explicit(&site->verdict, known, memory_order_relaxed);
+    if (!vscaf_verdict_keeps(word) && atomic_exchange_explicit(&site->keeps, false, memory_order_relaxed))
+        atomic_fetch_sub_explicit(&verdict_keeping, 1, memory_order_relaxed);
+    program_changed();
+}
+
+void verdict_counts_as_keeping(struct call_site *site, bool stays)
+{
+    /* Relaxed, all: teams are computed again because the generation grows. */
+    if (!stays) {
+        if (!(atomic_fetch_or_explicit(&verdict_keeping, KEEPING_FOR_EVER, memory_order_relaxed) & KEEPING_FOR_EVER))
+            program_changed();
+        return;
+    }
+    if (atomic_exchange_explicit(&site->keeps, true, memory_order_relaxed))
+        return;
+    atomic_fetch_add_explicit(&verdict_keeping, 1, memory_order_relaxed);
+    /* The verdict may have come meanwhile, in another thread. */
+    if (verdict_is_harmless(site) && atomic_exchange_explicit(&site->keeps, false, memory_order_relaxed))
+        atomic_fetch_sub_explicit(&verdict_keeping, 1, memory_order_relaxed);
     program_changed();
 }
 

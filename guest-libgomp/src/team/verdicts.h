@@ -16,8 +16,20 @@ void verdict_look(struct call_site *site, const void *address, struct attachment
 static inline enum vscaf_verdict verdict_of(const struct call_site *site)
 {
     /* Relaxed: a thread that does not see the verdict yet keeps the program's own number for this instance. */
-    return (enum vscaf_verdict)(atomic_load_explicit(&site->verdict, memory_order_relaxed));
+    return vscaf_verdict_of(atomic_load_explicit(&site->verdict, memory_order_relaxed));
 }
+
+/* True if it is known that the section leaves no data in its threads. */
+static inline bool verdict_is_harmless(const struct call_site *site)
+{
+    return !vscaf_verdict_keeps(atomic_load_explicit(&site->verdict, memory_order_relaxed));
+}
+
+/* Not 0: sections have run of which that is not known. */
+extern _Atomic uint32_t verdict_keeping __attribute__((visibility("hidden")));
+
+/* The section is one of these from now on, until a verdict says that it is not. */
+void verdict_counts_as_keeping(struct call_site *site, bool stays);
 
 /* For a child made by fork: another thread may have been asking. */
 void verdicts_after_fork(void);
