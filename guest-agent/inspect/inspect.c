@@ -16,8 +16,7 @@ void run_reject(struct run *run, enum vscaf_reason reason, uint64_t at, const ch
 {
     if (run->silent)
         return;
-    run->keeps |= reason != VSCAF_REASON_TELLS && reason != VSCAF_REASON_NUMBER_ALONE && reason != VSCAF_REASON_COUNTS
-                  && reason != VSCAF_REASON_WAITS && reason != VSCAF_REASON_UNKNOWN_STORE;
+    run->keeps |= vscaf_verdict_keeps(vscaf_verdict_word(VSCAF_VERDICT_OWN, reason));
     if (run->reason != VSCAF_REASON_NONE)
         return;
     run->reason = reason;

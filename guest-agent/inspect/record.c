@@ -68,14 +68,15 @@ struct record *record_make(const struct inspect_result *result, const uint8_t sh
 
 static bool section_is_good(const struct record_section *section)
 {
-    uint32_t verdict = section->verdict & 0xffu, reason = section->verdict >> 8;
+    uint32_t verdict = section->verdict & 0xffu, reason = (section->verdict & ~VSCAF_VERDICT_KEEPS) >> 8;
     if (section->asked > 1 || reason >= VSCAF_REASON_COUNT || !text_is_good(section->name, sizeof(section->name)) ||
         !text_is_good(section->detail, sizeof(section->detail)))
         return false;
     /* Only a section that needs its own number has a reason. */
     return verdict == VSCAF_VERDICT_OWN
                ? reason != VSCAF_REASON_NONE
-               : (verdict == VSCAF_VERDICT_FREE || verdict == VSCAF_VERDICT_UP_TO) && reason == VSCAF_REASON_NONE;
+               : (verdict == VSCAF_VERDICT_FREE || verdict == VSCAF_VERDICT_UP_TO)
+                     && section->verdict == (verdict & 0xffu);
 }
 
 bool record_is_good(const void *bytes, size_t size)

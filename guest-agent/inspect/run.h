@@ -30,7 +30,7 @@ struct run {
 
     bool silent; /* a first look at a loop: nothing is found yet */
     enum vscaf_reason reason;
-    bool keeps; /* it may leave data in its threads, or some of its code is not known */
+    bool keeps; /* it may leave data in its threads (vscaf_verdict_keeps) */
     uint64_t at;
     const char *detail;
     struct inspect_known_set relies;

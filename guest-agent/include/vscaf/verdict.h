@@ -38,7 +38,7 @@ enum vscaf_reason {
     VSCAF_REASON_COUNT
 };
 
-/* Set if the section may leave data in its threads for later sections: thread-private data of its own or of another
+/* Set with some reasons, if the section may leave data in its threads for later sections: thread-private data of its own or of another
  * object. A runtime ends the threads that a smaller team does not have. So once such a section has run, each team of the
  * program has one thread, which leaves the others alone, or at least the program's own number. */
 #define VSCAF_VERDICT_KEEPS 0x10000u
@@ -53,18 +53,29 @@ static inline enum vscaf_verdict vscaf_verdict_of(uint32_t word)
     return (word & 0xffu) <= VSCAF_VERDICT_OWN ? (enum vscaf_verdict)(word & 0xffu) : VSCAF_VERDICT_OWN;
 }
 
-/* True of every word that is not known to be harmless. */
-static inline int vscaf_verdict_keeps(uint32_t word)
-{
-    enum vscaf_verdict verdict = vscaf_verdict_of(word);
-    return (word & VSCAF_VERDICT_KEEPS) || (verdict != VSCAF_VERDICT_FREE && verdict != VSCAF_VERDICT_UP_TO
-                                            && verdict != VSCAF_VERDICT_OWN);
-}
-
 static inline enum vscaf_reason vscaf_reason_of(uint32_t word)
 {
     uint32_t reason = word >> 8 & 0xffu;
     return reason < VSCAF_REASON_COUNT ? (enum vscaf_reason)reason : VSCAF_REASON_UNKNOWN_CODE;
+}
+
+/* Whether it may leave data in its threads: true of every word of which the contrary is not known. */
+static inline int vscaf_verdict_keeps(uint32_t word)
+{
+    switch (vscaf_verdict_of(word)) {
+    case VSCAF_VERDICT_FREE:
+    case VSCAF_VERDICT_UP_TO: return 0;
+    case VSCAF_VERDICT_OWN: break;
+    default: return 1;
+    }
+    switch (vscaf_reason_of(word)) {
+    case VSCAF_REASON_UNKNOWN_STORE:
+    case VSCAF_REASON_TELLS:
+    case VSCAF_REASON_NUMBER_ALONE:
+    case VSCAF_REASON_COUNTS:
+    case VSCAF_REASON_WAITS: return (word & VSCAF_VERDICT_KEEPS) != 0;
+    default: return 1;
+    }
 }
 
 #endif

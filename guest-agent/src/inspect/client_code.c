@@ -93,7 +93,7 @@ static bool overlap(const struct inspect_known_set *a, const struct inspect_know
 
 uint32_t client_code_verdict(const struct client_code *code, const struct record_section *section)
 {
-    if (vscaf_verdict_of(section->verdict) == VSCAF_VERDICT_OWN || is_empty(&section->relies))
+    if (is_empty(&section->relies))
         return section->verdict;
     /* It relies on functions of other objects. They must be those of the libraries that are expected to define them. */
     bool unknown = false, unreadable = !code->look->complete;
