@@ -1,6 +1,8 @@
 #include "team/masters.h"
 
 #include "team/section_data.h"
+#include "team/team.h"
+#include "team/verdicts.h"
 
 /* Threads are counted over spans of 2^28 ticks, some 0.1 to 0.3 s. A thread that started no section in this span and
  * the one before does not share. */
@@ -118,6 +120,10 @@ void masters_acquire(struct section *section)
         uint32_t fair = allowance / count ? allowance / count : 1;
         uint32_t left = allowance > in_use ? allowance - in_use : 1;
         size = fair < left ? fair : left;
+        /* Fewer threads than the program's own number, but more than one, would end threads that may hold data. */
+        if (size > 1 && atomic_load_explicit(&verdict_keeping, memory_order_relaxed)
+            && size < atomic_load_explicit(&team_own_number, memory_order_relaxed))
+            size = 1;
     } while (!atomic_compare_exchange_weak_explicit(&threads_in_use, &in_use, in_use + size, memory_order_relaxed,
                                                     memory_order_relaxed));
     if (team->decided)
