@@ -284,8 +284,8 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     if (__builtin_expect(!runtime->manageable, 0))
         return;
     /* Relaxed: a thread that does not see another's result reads the code itself. */
-    if (__builtin_expect(verdict_of(site) == VSCAF_VERDICT_NONE, 0)) {
-        if (!requested && !atomic_load_explicit(&team_own_number, memory_order_relaxed))
+    if (__builtin_expect(!requested && verdict_of(site) == VSCAF_VERDICT_NONE, 0)) {
+        if (!atomic_load_explicit(&team_own_number, memory_order_relaxed))
             join_before_number();
         verdict_look(site, address, atomic_load_explicit(&attachment_current, memory_order_acquire),
                      site != &section->spare.site);

@@ -305,7 +305,7 @@ struct team team_of_section(const struct runtime *runtime, const struct call_sit
         if (choice.malleable == VSCAF_MALLEABLE_SHRINK)
             team.argument = team.size = never_grown(team.size);
         team.argument = team.size = within_limits(runtime, team.size);
-    } else if (!has_no_page(&choice)) {
+    } else if (attachment_joined()) {
         program_note(VSCAF_PROGRAM_OWN);
     }
     if (!requested)
