@@ -254,7 +254,7 @@ static uint32_t prepare_fast_path(const struct section *section, const struct in
     if (now.generation != fast_path.generation || now.team_size != fast_path.team_size
         || now.team.size != fast_path.team.size || now.control != fast_path.control || now.epoch != fast_path.epoch
         || now.learning != fast_path.learning || now.runtime != fast_path.runtime) {
-        now.number++;
+        now.number = now.number == UINT32_MAX ? 1 : now.number + 1; /* 0: none */
         fast_path = now;
     }
     return fast_path.number;
