@@ -30,7 +30,7 @@ extern struct attachment attachments[ATTACHMENTS];
 /* The page for new sections. Never NULL. */
 extern _Atomic(struct attachment *) attachment_current;
 
-/* True if the process has an agent's page. It keeps it when the agent is gone. */
+/* True if the process has the page of an agent, as far as it has looked. */
 static inline bool attachment_joined(void)
 {
     /* Acquire: pairs with the release in a join. */

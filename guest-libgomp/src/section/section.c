@@ -254,7 +254,7 @@ static uint32_t prepare_fast_path(const struct section *section, const struct in
     if (now.generation != fast_path.generation || now.team_size != fast_path.team_size
         || now.team.size != fast_path.team.size || now.control != fast_path.control || now.epoch != fast_path.epoch
         || now.learning != fast_path.learning || now.runtime != fast_path.runtime) {
-        now.number++;
+        now.number = now.number == UINT32_MAX ? 1 : now.number + 1; /* 0: none */
         fast_path = now;
     }
     return fast_path.number;
@@ -284,8 +284,8 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     if (__builtin_expect(!runtime->manageable, 0))
         return;
     /* Relaxed: a thread that does not see another's result reads the code itself. */
-    if (__builtin_expect(verdict_of(site) == VSCAF_VERDICT_NONE, 0)) {
-        if (!requested && !atomic_load_explicit(&team_own_number, memory_order_relaxed))
+    if (__builtin_expect(!requested && verdict_of(site) == VSCAF_VERDICT_NONE, 0)) {
+        if (!atomic_load_explicit(&team_own_number, memory_order_relaxed))
             join_before_number();
         verdict_look(site, address, atomic_load_explicit(&attachment_current, memory_order_acquire),
                      site != &section->spare.site);

@@ -329,7 +329,7 @@ struct team team_of_section(const struct runtime *runtime, struct call_site *sit
         team.argument = team.size = within_limits(runtime, team.size);
     } else {
         note_kept_data(site, stays);
-        if (!has_no_page(&choice))
+        if (attachment_joined())
             program_note(VSCAF_PROGRAM_OWN);
     }
     if (!requested)

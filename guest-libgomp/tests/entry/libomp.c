@@ -222,7 +222,7 @@ int main(int argc, char **argv)
     CHECK(with_clause(2) == 2);
     CHECK(page->started == started + 1 && page->finished == started + 1 && page->team_last == 2);
     CHECK(with_if(0) == 1 && page->started == started + 1, "a serialized construct is no section");
-    CHECK(page->program == 0 && page->told == 0);
+    CHECK(page->program == VSCAF_PROGRAM_OWN && page->told == 0);
 
     /* An inner construct has no threads of its own here, and does not affect the next construct. */
     page->team_size = 4;
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
     /* What the program is told, and that this does not count as its own setting. */
     page->team_size = 3;
     settings(8);
-    CHECK(page->told == 8 && page->program == VSCAF_PROGRAM_ASKED);
+    CHECK(page->told == 8 && page->program == (VSCAF_PROGRAM_ASKED | VSCAF_PROGRAM_OWN));
     CHECK(omp_get_num_procs() == 8);
     settings(8);
     page->team_limit = 2;
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
     CHECK(captured_one() <= 8);
     omp_set_num_threads(5);
     page->team_size = 3;
-    CHECK(page->program == (VSCAF_PROGRAM_ASKED | VSCAF_PROGRAM_SET));
+    CHECK(page->program == (VSCAF_PROGRAM_ASKED | VSCAF_PROGRAM_SET | VSCAF_PROGRAM_OWN));
     settings(5);
     CHECK(captured_one() == 5 && with_clause(2) == 2, "rigid");
     CHECK(page->started == page->finished);
