@@ -11,13 +11,23 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
     result->sections = calloc(also_count > 0 ? also_count : 1, sizeof(*result->sections));
     if (result->sections == NULL)
         return -1;
-    for (size_t i = 0; i < also_count; i++)
-        result->sections[i] =
-            (struct inspect_section){.file_offset = also[i],
-                                     .address = also[i],
+    result->count = 0;
+    for (uint64_t next = 0, last = UINT64_MAX; result->count < also_count; last = next) {
+        bool found = false;
+        for (size_t i = 0; i < also_count; i++)
+            if ((last == UINT64_MAX || also[i] > last) && (!found || also[i] < next)) {
+                found = true;
+                next = also[i];
+            }
+        if (!found)
+            break;
+        result->sections[result->count++] =
+            (struct inspect_section){.file_offset = next,
+                                     .address = next,
                                      .name = "",
                                      .detail = "",
                                      .verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_UNKNOWN_CODE)};
+    }
     return 0;
 }
 
