@@ -79,8 +79,24 @@ def objects(directory: Path) -> None:
     for name, source in OBJECTS.items():
         made = directory / f"{name}.so"
         renamed = source.replace(" work(", " work_omp_fn_0(")
-        command = ["clang", "-x", "c", "-", "-O2", "-shared", "-fPIC", "-nostdlib", "-fno-stack-protector", "-fno-builtin"]
-        command += ["-fno-asynchronous-unwind-tables", "-Wl,-z,noseparate-code,--build-id=none,-z,norelro", "-o", str(made)]
+        command = [
+            "clang",
+            "-x",
+            "c",
+            "-",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-nostdlib",
+            "-fno-stack-protector",
+            "-fno-builtin",
+        ]
+        command += [
+            "-fno-asynchronous-unwind-tables",
+            "-Wl,-z,noseparate-code,--build-id=none,-z,norelro",
+            "-o",
+            str(made),
+        ]
         subprocess.run(command, input=renamed.encode(), check=True)
         subprocess.run(["objcopy", "--redefine-sym", "work_omp_fn_0=work._omp_fn.0", str(made)], check=True)
         made.write_bytes(b"\0" + made.read_bytes())

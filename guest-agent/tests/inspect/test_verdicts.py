@@ -1,4 +1,4 @@
-"""The real agent gives verdicts to real processes. The reader of code is a double: a function's name says its verdict."""
+"""The real agent gives verdicts to real processes. The reader of code is a double: names say the verdicts."""
 
 from __future__ import annotations
 
@@ -256,5 +256,3 @@ def test_an_agent_that_ends_leaves_no_helper(place: Place) -> None:
     wait_until(lambda: not place.helpers() or os.geteuid() == 0, "the helper ends with the program")
     assert place.rig.stop() == 0
     wait_until(lambda: not place.helpers(), "the helper ends with the agent")
-
-
