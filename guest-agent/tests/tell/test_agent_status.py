@@ -172,7 +172,7 @@ def test_a_joined_process_cannot_ask(rig: Rig) -> None:
     """A joined process has a page. Such a packet ends its connection."""
     rig.start("--standalone")
     with connect(rig) as joined:
-        joined.send(struct.pack("=II32s", 0x46435356, 2, b"joined"))
+        joined.send(struct.pack("=II32s", 0x46435356, 3, b"joined"))
         _, descriptors, _, _ = socket.recv_fds(joined, 4096, 1)
         for descriptor in descriptors:
             os.close(descriptor)
