@@ -339,7 +339,7 @@ def test_nobody_joins_for_the_dead(place: Place) -> None:
 def test_limit_of_one_user(place: Place) -> None:
     place.start("--per-user", "5")
     many = [place.join_as(ATTACKER) for _ in range(8)]
-    assert [one.greeting for one in many] == ["joined"] * 5 + ["status 2 version 2"] * 3
+    assert [one.greeting for one in many] == ["joined"] * 5 + ["status 2 version 3"] * 3
     assert place.join_as(VICTIM).greeting == "joined" == place.join_as(0).greeting
     many[0].kill()
     wait_until(lambda: place.pages() == 6, "the killed program's page to be unmapped")

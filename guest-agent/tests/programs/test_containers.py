@@ -99,7 +99,7 @@ def test_containers_count_for_the_user_who_made_them(place: Place) -> None:
         pytest.skip("users cannot make namespaces here")
     place.start("--per-user", "2", "--proc", "/proc")
     first, second, third = place.contain(USER), place.join_as(USER), place.contain(USER)
-    assert [first.greeting, second.greeting, third.greeting] == ["joined", "joined", "status 2 version 2"]
+    assert [first.greeting, second.greeting, third.greeting] == ["joined", "joined", "status 2 version 3"]
     wait_for_log(place, f"2 of them of user {USER} ")
     assert place.contain(OTHER).greeting == "joined", "another user's container"
     second.kill()
@@ -117,7 +117,7 @@ def test_containers_of_root_count_for_themselves(place: Place) -> None:
     inside = ["nsenter", f"--user=/proc/{children(first.pid)[0]}/ns/user", "--preserve-credentials"]
     again = Program(place.socket_path, command=[*inside, str(place.program), str(place.socket_path)])
     place.programs.append(again)
-    assert again.greeting == "status 2 version 2", "the second program of the first container"
+    assert again.greeting == "status 2 version 3", "the second program of the first container"
     wait_for_log(place, "of user namespace 40")
     assert place.join().greeting == place.join().greeting == "joined", "root itself"
 
