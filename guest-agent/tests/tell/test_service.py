@@ -290,7 +290,7 @@ def test_check_sees_an_agent_of_another_version(rig: Rig) -> None:
                 connection.send(magic + b"".join(number.to_bytes(4, sys.byteorder) for number in (77, 1, 0)))
                 assert asking.stdout is not None
                 said = asking.stdout.read()
-    assert "has page version 77, this program has 2: restart it after an update" in said and asking.returncode == 1
+    assert "has page version 77, this program has 3: restart it after an update" in said and asking.returncode == 1
 
 
 def test_check_sees_a_socket_that_cannot_be(rig: Rig) -> None:
