@@ -75,7 +75,7 @@ test-c: setup venv ## build the C parts without warnings (gcc, clang, sanitizers
 	@$(STAGE) 'aarch64' tests/build-c $(BUILD)/aarch64 aarch64-linux-gnu-gcc aarch64 --test
 	@$(STAGE) 'agent tests, sanitized' env VSCAF_BUILD=$(CURDIR)/$(BUILD)/sanitized \
 	    $(BIN)/python -m pytest -q $(AGENT_TESTS) $(CHECKED) $(SLOWEST) --ignore guest-agent/tests/generated guest-agent/tests $(ARGS)
-	$(call fuzz-agent,--seconds 10)
+	$(call fuzz-agent,--seconds 30)
 	@$(STAGE) 'shim test with a wheel' env $(ENV) $(BIN)/python -m pytest -q guest-libgomp/tests $(ARGS)
 	@$(STAGE) 'OpenMP programs by hand' env $(ENV) \
 	    $(BIN)/python -m pytest -q $(UNIT_TESTS) $(CHECKED) $(SLOWEST) guest-agent/tests/generated $(ARGS)
@@ -154,6 +154,7 @@ check: lint test-c test-unit test-guest ## run all checks, except the tests that
 
 soak: image ## run all that takes hours (root); if it was interrupted, it goes on where it was on this commit
 	@$(SOAK) fuzzing make fuzz ARGS='--seconds 1800'
+	@$(SOAK) fuzzing-inspect make fuzz ARGS='--target inspect --seconds 7200 --libfuzzer=-runs=1000000'
 	@$(SOAK) 'long C tests' tests/build-c $(BUILD)/meson gcc plain --long-test
 	@$(SOAK) 'C tests with clang' tests/build-c $(BUILD)/clang clang plain --test
 	@$(SOAK) 'long C tests with clang' tests/build-c $(BUILD)/clang clang plain --long-test

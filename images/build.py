@@ -73,6 +73,17 @@ def shared_libraries(programs: list[Path]) -> dict[str, Path]:
     return libraries
 
 
+def verdicts(programs: dict[str, Path], cache: Path) -> dict[str, Path]:
+    """What vscaf-inspect says of the benchmark programs, as the agent's cache: path in the guest -> file."""
+    inspect = next((path for name, path in programs.items() if name.endswith("/bin/vscaf-inspect")), None)
+    shipped = [path for name, path in programs.items() if "/libexec/vscaf/npb/" in name and not path.is_symlink()]
+    shipped = [path for path in shipped if is_elf(path)]
+    if inspect is None or not shipped:
+        return {}
+    run([str(inspect), "--cache", str(cache), *map(str, shipped)], "is vscaf-inspect built for this machine?")
+    return {f"/var/cache/vscaf/{path.name}": path for path in sorted(cache.iterdir())}
+
+
 def busybox() -> Path:
     """A statically linked busybox.
 
@@ -135,6 +146,7 @@ def build(output: Path, meson_build: Path | None, install_tree: Path | None, upd
         files |= {f"/lib/modules/{path.name}": path for path in sorted(kernel.directory.glob("*.ko"))}
         files |= {"/lib/modules/order": kernel.directory / "order"}
         files |= programs | (shared_libraries(objects) if objects else {})
+        files |= verdicts(programs, Path(directory) / ".verdicts")
         name = fingerprint(files | {"vmlinuz": kernel.directory / "vmlinuz", "recipe": Path(__file__)})
         image = output / name
         if image.exists():

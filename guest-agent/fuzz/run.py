@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "wire" / "golden"
 SOURCES = HERE.parent / "src"
-TARGETS = {"lines": 600, "messages": 1500, "page": 600, "join": 400}
+TARGETS = {"lines": 600, "messages": 1500, "page": 600, "join": 400, "inspect": 8192, "record": 1024}
 """The targets, each with the longest input to try. Longer inputs take more time and find nothing more."""
 # The sources that the targets should reach. Their coverage is printed.
 FUZZED = {
@@ -27,6 +28,17 @@ FUZZED = {
     *("pages/learned", "pages/sections_in_flight", "pages/threads", "programs/clients", "programs/long_section"),
     *("split/cpu_budget", "split/cpu_load", "split/shares", "split/split"),
 }
+OBJECTS = {
+    "free": "void work(void *data) { *(int *)data = 1; }",
+    "calls": "double sin(double); void work(double *data) { *data = sin(*data); }",
+    "loop": "int omp_get_thread_num(void); void work(int *data) { for (int i = 0; i < 9; i++) "
+    "data[omp_get_thread_num()] += i; }",
+    "private": "static _Thread_local int kept; void work(int *data) { *data = kept++; }",
+    "pointer": "void work(void (*function)(void)) { function(); }",
+    "switch": "int f(int); int work(int a) { switch (a) { case 0: return f(7); case 1: return f(2); case 2: return 5; "
+    "case 3: return f(9); case 4: return f(1); default: return a; } }",
+}
+"""Sources of small objects, as seeds of inspect."""
 HANGS_S = 1200  # an input takes ms, but libFuzzer measures real time and machines can be busy
 KEPT_INPUTS, KEPT_BYTES = 50, 2048  # the most inputs of a target in the repository, and the longest
 STAT = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
@@ -49,6 +61,10 @@ class Run:
 def seeds(target: str, directory: Path) -> None:
     """Writes golden lines as inputs of the message layer: each alone, then all with time and sections between."""
     directory.mkdir(parents=True, exist_ok=True)
+    if target == "inspect":
+        objects(directory)
+    if target == "record":
+        records(directory)
     if target != "messages":
         return
     host = (GOLDEN / "host.jsonl").read_bytes().splitlines()
@@ -56,6 +72,43 @@ def seeds(target: str, directory: Path) -> None:
     for number, line in enumerate([*host, *bad]):
         (directory / f"golden-{number:03}").write_bytes(line + b"\n")
     (directory / "golden-all").write_bytes(b"\n\x01\x0a\n\x02\x00\n\x03\x00\n".join(host) + b"\n")
+
+
+def objects(directory: Path) -> None:
+    """Writes small ELF objects, each with one section that is asked for, as if the compiler had outlined it."""
+    for name, source in OBJECTS.items():
+        made = directory / f"{name}.so"
+        renamed = source.replace(" work(", " work_omp_fn_0(")
+        command = [
+            "clang",
+            "-x",
+            "c",
+            "-",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-nostdlib",
+            "-fno-stack-protector",
+            "-fno-builtin",
+        ]
+        command += [
+            "-fno-asynchronous-unwind-tables",
+            "-Wl,-z,noseparate-code,--build-id=none,-z,norelro",
+            "-o",
+            str(made),
+        ]
+        subprocess.run(command, input=renamed.encode(), check=True)
+        subprocess.run(["objcopy", "--redefine-sym", "work_omp_fn_0=work._omp_fn.0", str(made)], check=True)
+        made.write_bytes(b"\0" + made.read_bytes())
+
+
+def records(directory: Path) -> None:
+    """Writes records with no section, and with one that needs its own number."""
+    magic, section_bytes = 0x3144524356414353, 24 + 8 + 64 + 96 + 64
+    for count in (0, 1, 2):
+        head = struct.pack("<QIIII32s64s", magic, 1, section_bytes, 1, count, b"s" * 32, b"")
+        sections = (struct.pack("<QQQII64s96s64s", i, i, 9, 3 | 5 << 8, 0, b"", b"f", b"sin") for i in range(count))
+        (directory / f"record-{count}").write_bytes(head + b"".join(sections))
 
 
 def run(target: str, build: Path, seconds: int, extra: list[str]) -> Run:

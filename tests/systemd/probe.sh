@@ -32,6 +32,9 @@ try "online" put 1 /sys/devices/system/cpu/cpu1/online
 try "affinity of another user's process" taskset -ap 1 "$other"
 try "times of another user's threads" cat "/proc/$other/task/$other/schedstat"
 try "user namespace of another user's process" stat -L "/proc/$other/ns/user"
+try "file that another user's process has mapped" \
+    sh -c 'head -c 4 "/proc/$1/map_files/$(ls "/proc/$1/map_files" | head -n 1)"' sh "$other"
+try "nobody" setpriv --reuid 65534 --regid 65534 --clear-groups true
 try "control group: enable" put +cpuset /sys/fs/cgroup/cgroup.subtree_control
 try "control group: make" mkdir "$group"
 try "control group: CPUs" put 0 "$group/cpuset.cpus"

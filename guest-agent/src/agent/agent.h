@@ -4,6 +4,7 @@
 #ifndef VSCAF_AGENT_H
 #define VSCAF_AGENT_H
 
+#include "agent/verdicts.h"
 #include "contain/contain.h"
 #include "contain/process_cpus.h"
 #include "cpus/cpus.h"
@@ -12,7 +13,6 @@
 #include "host/port.h"
 #include "host/wire.h"
 #include "host/wire_report.h"
-#include "inspect/verdicts.h"
 #include "programs/clients.h"
 #include "programs/socket_path.h"
 #include "split/cpu_budget.h"

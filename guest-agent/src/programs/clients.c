@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "inspect/verdicts.h"
+#include "inspect/client_code.h"
 #include "programs/attached_fds.h"
 #include "programs/join_socket.h"
 #include "programs/peer.h"
@@ -73,7 +73,7 @@ void clients_drop(struct clients *clients, struct client *client)
         clients->joined--;
     }
     free(client->threads);
-    client_code_free(client);
+    client_code_release(client->code);
     if (client->answer_fd >= 0)
         close(client->answer_fd);
     client_poll_forget(clients->epoll, &client->poll, client->fd, client->pidfd);

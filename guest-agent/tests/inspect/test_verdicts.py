@@ -1,4 +1,4 @@
-"""The real agent gives verdicts to real processes. The reader of code is a double: a function's name says its verdict."""
+"""The real agent gives verdicts to real processes. The reader of code is a double: names say the verdicts."""
 
 from __future__ import annotations
 
@@ -246,8 +246,10 @@ def test_an_agent_that_ends_leaves_no_helper(place: Place) -> None:
     wait_until(lambda: len(place.helpers()) == 2, "the helper and its child")
     helpers = place.helpers()
     assert all(os.sched_getscheduler(pid) == os.SCHED_IDLE for pid in helpers)
-    status = Path(f"/proc/{max(helpers)}/status").read_text()
-    assert "CapEff:\t0000000000000000" in status and "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
+    reader = Path(f"/proc/{max(helpers)}/status")
+    wait_until(lambda: "Seccomp:\t2" in reader.read_text(), "the child has given up its rights")
+    status = reader.read_text()
+    assert "CapEff:\t0000000000000000" in status and "NoNewPrivs:\t1" in status
     if os.geteuid() == 0:
         assert "Uid:\t65534\t65534\t65534\t65534" in status
     assert asked(place.join(), "heap") == own(NO_OBJECT)  # the agent serves others meanwhile
@@ -256,5 +258,3 @@ def test_an_agent_that_ends_leaves_no_helper(place: Place) -> None:
     wait_until(lambda: not place.helpers() or os.geteuid() == 0, "the helper ends with the program")
     assert place.rig.stop() == 0
     wait_until(lambda: not place.helpers(), "the helper ends with the agent")
-
-

@@ -86,10 +86,8 @@ def test_programs_with_their_own_number_of_threads() -> None:
     programs = [{"name": "one", "pid": 7, "own": own}, {"name": "other", "pid": 8, "own": None}]
     programs += [{"name": "jit", "pid": 9, "own": {"section": "", "reason": "no_object", "detail": ""}}]
     told = explanation(facts(P, "a", "fair", processes=programs)).now
-    assert "one (process 7) has its own number of threads, because solve._omp_fn.2 calls a function that is not known " \
-        "(random)." in told  # fmt: skip
-    assert "jit (process 9) has its own number of threads, because a section is in no file: a compiler made it at run " \
-        "time." in told  # fmt: skip
+    assert any(line.endswith("because solve._omp_fn.2 calls a function that is not known (random).") for line in told)
+    assert any(line.startswith("jit (process 9)") and "a section is in no file" in line for line in told)
     assert not any("other" in line for line in told)
 
 

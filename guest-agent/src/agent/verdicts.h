@@ -47,9 +47,6 @@ void verdicts_joined(struct verdicts *verdicts, struct client *client, uint64_t 
 /* Does what is due, at each turn of the loop. Returns when to call it again at the latest. */
 uint64_t verdicts_turn(struct verdicts *verdicts, struct clients *clients, uint64_t now_ns);
 
-/* The process has left, and *client is about to be. */
-void client_code_free(struct client *client);
-
 /* Why some section of the process needs its own number. False: no such section is known. */
 bool verdicts_own_number(const struct client *client, struct own_number *own);
 

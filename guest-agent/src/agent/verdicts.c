@@ -1,4 +1,4 @@
-#include "inspect/verdicts.h"
+#include "agent/verdicts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,21 +21,21 @@ int verdicts_open(struct verdicts *verdicts, const char *proc)
     return verdicts->event >= 0 ? 0 : -errno;
 }
 
+static void release(struct client *client)
+{
+    client_code_release(client->code);
+    client->code = NULL;
+}
+
 void verdicts_close(struct verdicts *verdicts, struct clients *clients)
 {
     for (uint32_t i = 0; i < clients->end; i++)
-        client_code_free(&clients->slots[i]);
+        release(&clients->slots[i]);
     inspections_close(&verdicts->inspections);
     objects_free(&verdicts->objects);
     if (verdicts->event >= 0)
         close(verdicts->event);
     verdicts->event = -1;
-}
-
-void client_code_free(struct client *client)
-{
-    client_code_release(client->code);
-    client->code = NULL;
 }
 
 void verdicts_joined(struct verdicts *verdicts, struct client *client, uint64_t now_ns)
