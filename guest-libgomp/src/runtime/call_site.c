@@ -42,6 +42,12 @@ static struct call_site *site_in(struct call_site_bucket *bucket, const void *ad
     return added;
 }
 
+struct call_site *call_site_numbered(uint32_t number)
+{
+    uint32_t used = atomic_load_explicit(&call_site_pool_used, memory_order_relaxed);
+    return number < used && number < CALL_SITE_POOL ? &call_site_pool[number] : NULL;
+}
+
 /* Not inlined into call_site_of, because it is never on the hot path. */
 static __attribute__((noinline)) struct call_site *resolve(const void *address, struct call_site_bucket *bucket,
                                                        struct call_site_spare *spare)

@@ -4,7 +4,6 @@
 #define VSCAF_GOMP_CALL_SITE_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,7 +21,7 @@ struct call_site {
     uint64_t offset;        /* from the object's load address */
     _Atomic uint64_t slot;  /* slot of this section on the page of the current join; section.c has its format */
     _Atomic uint32_t verdict;  /* vscaf_verdict_word; VSCAF_VERDICT_NONE: not known yet (team/verdicts.c) */
-    _Atomic bool keeps;        /* it counts as one that may have left data in its threads (verdict_keeping) */
+    _Atomic uint8_t keeps;     /* whether it counts as one that may have left data in its threads; team/verdicts.c */
     _Atomic uint32_t sight;    /* its place on the page where the verdict is awaited, plus 1; 0: the page has none left */
     _Atomic uint64_t question; /* for which join and after how many unloadings that is so */
 
@@ -59,6 +58,9 @@ static inline uint32_t call_site_bucket_of(uintptr_t key)
 {
     return (uint32_t)(key >> 4 ^ key >> (4u + CALL_SITE_BITS)) & (CALL_SITES - 1);
 }
+
+/* The shim's sites by their numbers from 0 on; NULL: there are not so many. One that was just added may be empty. */
+struct call_site *call_site_numbered(uint32_t number);
 
 /* The site, if it is quickly found; else NULL. */
 static inline struct call_site *call_site_known(uintptr_t key)

@@ -284,12 +284,14 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     if (__builtin_expect(!runtime->manageable, 0))
         return;
     /* Relaxed: a thread that does not see another's result reads the code itself. */
-    if (__builtin_expect(!requested && verdict_of(site) == VSCAF_VERDICT_NONE, 0)) {
-        if (!atomic_load_explicit(&team_own_number, memory_order_relaxed))
+    if (__builtin_expect(verdict_of(site) == VSCAF_VERDICT_NONE, 0)) {
+        if (!requested && !atomic_load_explicit(&team_own_number, memory_order_relaxed))
             join_before_number();
         verdict_look(site, address, atomic_load_explicit(&attachment_current, memory_order_acquire),
                      site != &section->spare.site);
     }
+    if (__builtin_expect(atomic_load_explicit(&verdict_awaited, memory_order_relaxed) != 0, 0))
+        verdicts_look_again(atomic_load_explicit(&attachment_current, memory_order_acquire));
     if (depth) {
         begin_nested(section, requested, runtime->get_level());
         return;

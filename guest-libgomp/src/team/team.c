@@ -114,7 +114,7 @@ static unsigned own_number(const struct runtime *runtime, const struct vscaf_pag
  * Sections for which the shim keeps no site stay in the count for ever. */
 static void note_kept_data(struct call_site *site, bool stays)
 {
-    if (__builtin_expect(verdict_is_harmless(site) || atomic_load_explicit(&site->keeps, memory_order_relaxed), 1))
+    if (verdict_is_harmless(site) || atomic_load_explicit(&site->keeps, memory_order_relaxed))
         return;
     verdict_counts_as_keeping(site, stays);
 }

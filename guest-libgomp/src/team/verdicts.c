@@ -7,7 +7,14 @@
 /* Of sections for which the shim keeps no site. */
 #define KEEPING_FOR_EVER (UINT32_C(1) << 31)
 
-_Atomic uint32_t verdict_keeping;
+/* struct call_site.keeps: the section does not count, it does, or it does as long as its verdict is not known. */
+#define KEEPS_NOT 0u
+#define KEEPS_YES 1u
+#define KEEPS_PERHAPS 2u
+
+_Atomic uint32_t verdict_keeping, verdict_awaited;
+
+#define LOOKS_AT_ONCE 32u
 
 /* One thread asks at a time. Another one does not wait: its section asks at its next instance. */
 static _Atomic bool asking;
@@ -35,7 +42,14 @@ static void learn(struct call_site *site, uint32_t word)
     uint32_t known = vscaf_verdict_word(vscaf_verdict_of(word), vscaf_reason_of(word))
                      | (vscaf_verdict_keeps(word) ? VSCAF_VERDICT_KEEPS : 0);
     atomic_store_explicit(&site->verdict, known, memory_order_relaxed);
-    if (!vscaf_verdict_keeps(word) && atomic_exchange_explicit(&site->keeps, false, memory_order_relaxed))
+    uint8_t counted = atomic_load_explicit(&site->keeps, memory_order_relaxed), counts = vscaf_verdict_keeps(word);
+    while (counted != KEEPS_NOT
+           && !atomic_compare_exchange_weak_explicit(&site->keeps, &counted, counts, memory_order_relaxed,
+                                                     memory_order_relaxed))
+        ;
+    if (counted == KEEPS_PERHAPS)
+        atomic_fetch_sub_explicit(&verdict_awaited, 1, memory_order_relaxed);
+    if (counted != KEEPS_NOT && counts == KEEPS_NOT)
         atomic_fetch_sub_explicit(&verdict_keeping, 1, memory_order_relaxed);
     program_changed();
 }
@@ -48,12 +62,23 @@ void verdict_counts_as_keeping(struct call_site *site, bool stays)
             program_changed();
         return;
     }
-    if (atomic_exchange_explicit(&site->keeps, true, memory_order_relaxed))
-        return;
+    bool known = verdict_of(site) != VSCAF_VERDICT_NONE;
+    uint8_t none = KEEPS_NOT;
     atomic_fetch_add_explicit(&verdict_keeping, 1, memory_order_relaxed);
-    /* The verdict may have come meanwhile, in another thread. */
-    if (verdict_is_harmless(site) && atomic_exchange_explicit(&site->keeps, false, memory_order_relaxed))
+    if (!known)
+        atomic_fetch_add_explicit(&verdict_awaited, 1, memory_order_relaxed);
+    /* Release: who finds the site in verdicts_look_again sees it filled. */
+    if (!atomic_compare_exchange_strong_explicit(&site->keeps, &none, known ? KEEPS_YES : KEEPS_PERHAPS,
+                                                 memory_order_release, memory_order_relaxed)) {
         atomic_fetch_sub_explicit(&verdict_keeping, 1, memory_order_relaxed);
+        if (!known)
+            atomic_fetch_sub_explicit(&verdict_awaited, 1, memory_order_relaxed);
+        return;
+    }
+    /* The verdict may have come meanwhile, in another thread. */
+    uint32_t word = atomic_load_explicit(&site->verdict, memory_order_relaxed);
+    if (!known && vscaf_verdict_of(word) != VSCAF_VERDICT_NONE)
+        learn(site, word);
     program_changed();
 }
 
@@ -118,6 +143,27 @@ void verdict_look(struct call_site *site, const void *address, struct attachment
     atomic_store_explicit(&site->sight, place, memory_order_relaxed);
     atomic_store_explicit(&site->question, question, memory_order_release);
     take_answer(site, address, attachment, epoch);
+}
+
+void verdicts_look_again(struct attachment *attachment)
+{
+    static _Atomic uint32_t next;
+    uint32_t unloads = atomic_load_explicit(&object_unloads, memory_order_acquire);
+    for (unsigned looks = 0; looks < LOOKS_AT_ONCE; looks++) {
+        uint32_t number = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
+        struct call_site *site = call_site_numbered(number);
+        if (!site) {
+            atomic_store_explicit(&next, 0, memory_order_relaxed);
+            return;
+        }
+        /* Acquire: the site is filled. One that an unloading may have ended is looked at when it runs. */
+        if (atomic_load_explicit(&site->keeps, memory_order_acquire) != KEEPS_PERHAPS
+            || atomic_load_explicit(&site->generation, memory_order_relaxed) != unloads)
+            continue;
+        const struct object *object = atomic_load_explicit(&site->object, memory_order_relaxed);
+        const void *address = (const void *)(object->base + (uintptr_t)site->offset);
+        verdict_look(site, address, attachment, true);
+    }
 }
 
 void verdicts_after_fork(void)

@@ -28,6 +28,10 @@ static inline bool verdict_is_harmless(const struct call_site *site)
 /* Not 0: sections have run of which that is not known. */
 extern _Atomic uint32_t verdict_keeping __attribute__((visibility("hidden")));
 
+/* Of how many of them the verdict is awaited. They may never run again, so others look for their verdicts. */
+extern _Atomic uint32_t verdict_awaited __attribute__((visibility("hidden")));
+void verdicts_look_again(struct attachment *attachment);
+
 /* The section is one of these from now on, until a verdict says that it is not. */
 void verdict_counts_as_keeping(struct call_site *site, bool stays);
 

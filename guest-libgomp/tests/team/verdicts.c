@@ -76,11 +76,14 @@ static void later(struct vscaf_page *page)
         CHECK(team(body) == OWN && team(other_body) == OWN && page->own_last == 1);
     CHECK(page->sights_used == 2 && page->sights[0].address == address_of(body), "%u", page->sights_used);
     page->sights[1].verdict = VSCAF_VERDICT_FREE;
-    CHECK(team(other_body) == TEAM && page->own_last == 0);
+    CHECK(team(other_body) == OWN && page->own_last == 1, "the first section may have left data in its threads");
+    page->team_size = 1;
+    CHECK(team(other_body) == 1 && page->own_last == 0, "one thread leaves the others alone");
+    page->team_size = TEAM;
     CHECK(team(body) == OWN && page->own_last == 1);
     page->sights[0].verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_WAITS);
     for (int i = 0; i < 50; i++)
-        CHECK(team(body) == OWN && team(other_body) == TEAM);
+        CHECK(team(other_body) == TEAM && team(body) == OWN);
     CHECK(page->sights_used == 2);
 }
 
@@ -94,7 +97,8 @@ static void unloaded(struct vscaf_page *page, const char *path)
     CHECK(page->sights[1].address == address_of(body));
     CHECK(team(other_body) == OWN && page->sights_used == 3, "what came with the page holds no more");
     page->sights[1].verdict = VSCAF_VERDICT_FREE;
-    CHECK(team(body) == TEAM && team(other_body) == OWN);
+    page->sights[2].verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_WAITS);
+    CHECK(team(other_body) == OWN && team(body) == TEAM);
     unload(path);
     CHECK(team(body) == TEAM, "the same object");
 }
@@ -103,18 +107,18 @@ static void rejoined(struct vscaf_page *page)
 {
     CHECK(team(body) == OWN && team(other_body) == OWN && page->sights_used == 2);
     page->sights[0].verdict = VSCAF_VERDICT_FREE;
-    CHECK(team(body) == TEAM);
+    CHECK(team(body) == OWN, "the other section may have left data in its threads");
     agent_kill(&agent);
     agent_start(&agent, AGENT_JOINS);
     page = agent.pages[1];
     WAIT_UNTIL(page->started > 0, team(other_body));
     team(other_body);
     CHECK(page->sights_used == 1 && page->sights[0].address == address_of(other_body));
-    CHECK(team(body) == TEAM && page->sights_used == 1 && team(other_body) == OWN);
+    CHECK(page->sights_used == 1 && team(other_body) == OWN);
     agent.pages[0]->sights[1].verdict = VSCAF_VERDICT_FREE;
     CHECK(team(other_body) == OWN, "of the old page");
     page->sights[0].verdict = VSCAF_VERDICT_FREE;
-    CHECK(team(other_body) == TEAM);
+    CHECK(team(other_body) == TEAM && team(body) == TEAM);
 }
 
 static void full(struct vscaf_page *page, const char *path)
