@@ -38,6 +38,7 @@
 #define VSCAF_PROGRAM_ASKED 1u    /* it was told a number of threads (omp_get_max_threads and others: team-size.md) */
 #define VSCAF_PROGRAM_SET 2u      /* it set the number itself (omp_set_num_threads) */
 #define VSCAF_PROGRAM_BOUND 4u    /* its threads are bound to places (OMP_PROC_BIND and the like) */
+#define VSCAF_PROGRAM_GROWS 8u    /* some section may have more threads than the program was told */
 #define VSCAF_PROGRAM_OWN 16u     /* some section ran with the program's own number: no verdict, or one that says so */
 #define VSCAF_PROGRAM_OVERRIDE 32u /* the user has set VSCAF_MALLEABLE */
 #define VSCAF_PROGRAM_NO_COUNTERS 64u /* the metric ipc was requested, but there are no counters: rate is used */

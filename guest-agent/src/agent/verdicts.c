@@ -218,7 +218,22 @@ static void collect_asked(struct client *client, uint32_t number, struct inspect
         if (known != NULL && record_find(known->record, offset) != NULL)
             continue;
         request->also[request->also_count++] = offset;
-        set_bit(code->asked, i);
+    }
+}
+
+/* The inspection runs. Until it ends, the object counts as one that is not known. */
+static void mark_asked(struct client *client, uint32_t number, const struct inspection_request *request)
+{
+    struct client_code *code = client->code;
+    const struct look_object *mapping = &code->look->objects[number];
+    uint32_t used = sights_of(client);
+    code->objects[number].state = CODE_WANTED;
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t address = sight_address(client, i);
+        for (size_t j = 0; j < request->also_count; j++)
+            if (address >= mapping->start && address < mapping->end &&
+                request->also[j] == address - mapping->start + mapping->offset)
+                set_bit(code->asked, i);
     }
 }
 
@@ -296,6 +311,8 @@ static void start_inspection(struct verdicts *verdicts, struct clients *clients,
     verdicts->slot = (uint32_t)(chosen - clients->slots);
     verdicts->connected_ns = chosen->connected_ns;
     int64_t at = requested_object(verdicts, chosen->code);
+    if (at >= 0)
+        mark_asked(chosen, (uint32_t)at, &request);
     verdicts->useful_later = at >= 0 && chosen->code->look->objects[at].identity.root_only;
 }
 
@@ -357,7 +374,9 @@ bool verdicts_own_number(const struct client *client, struct own_number *own)
     uint32_t used = sights_of(client);
     for (uint32_t i = 0; i < used; i++) {
         uint32_t verdict = atomic_load_explicit(&client->page->sights[i].verdict, memory_order_relaxed);
-        if (!bit(code->answered, i) || vscaf_verdict_of(verdict) != VSCAF_VERDICT_OWN)
+        /* The process may have written over the answer. */
+        if (!bit(code->answered, i) || vscaf_verdict_of(verdict) != VSCAF_VERDICT_OWN
+            || vscaf_reason_of(verdict) == VSCAF_REASON_NONE)
             continue;
         describe(code, sight_address(client, i), verdict, own);
         return true;

@@ -486,7 +486,8 @@ uint32_t client_max_team(const struct client *client, uint32_t limit)
     if (client_rigid(client) && last > 0) {
         limit_to(&most, last);
     } else {
-        limit_to(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
+        if (!(atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_GROWS))
+            limit_to(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
         limit_to(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
         limit_to(&most, client->threads_most);
         if (client->own_threads > most) /* by a clause, for example */

@@ -399,7 +399,7 @@ def test_a_real_program(pair: Rig, kind: str, environment: dict[str, str]) -> No
     try:
         wait_until(lambda: len(allowed(rigid_one.pid)) == 2, "its two threads")
         before = allowed(rigid_one.pid)
-        other = Launched(pair, "plain")
+        other = Launched(pair, "plain", VSCAF_MALLEABLE="full")
         wait_until(lambda: confined(rigid_one.pid) and len(allowed(rigid_one.pid)) == 2, "two threads on one CPU")
         assert any(len(mask) > 1 for mask in allowed(other.pid).values())
         assert other.end().splitlines()[-1].startswith("verified ")

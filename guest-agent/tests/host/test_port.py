@@ -132,7 +132,7 @@ def test_host_that_leaves_in_every_place_of_a_line(rig: Rig) -> None:
 def test_hello_says_what_is_spoken(rig: Rig) -> None:
     rig.start()
     hello = rig.message("hello")
-    assert hello["versions"] == [1] and hello["page"] == 2 and hello["capabilities"] == ["offline", "quiet", "sparse"]
+    assert hello["versions"] == [1] and hello["page"] == 3 and hello["capabilities"] == ["offline", "quiet", "sparse"]
     rig.send(type="hello", daemon="vscaf 9.0.0", versions=[1, 2, 3], a_field_of_tomorrow=[])
     assert rig.message("hello")["versions"] == [1]
 
