@@ -73,7 +73,7 @@ def test_contained_and_back(guest: Guest, group: str) -> None:
     rigid = Program(guest, "rigid", group, "set")
     before = guest.run(masks(rigid.pid)).text
     assert "0-1" in before, before
-    other = Program(guest, "other", group, "plain")
+    other = Program(guest, "other", group, "plain", "VSCAF_MALLEABLE=full")
     wait(guest, on_one_cpu(rigid))
     assert guest.run(f"cat /proc/{rigid.pid}/cgroup").text.strip() == f"0::/{group}"
     other.end()
@@ -85,7 +85,7 @@ def test_bound_threads_stay(guest: Guest) -> None:
     rigid = Program(guest, "bound", "bound", "set", "OMP_PROC_BIND=true")
     before = guest.run(masks(rigid.pid)).text
     assert "0-1" not in before, before
-    other = Program(guest, "other", "bound", "plain")
+    other = Program(guest, "other", "bound", "plain", "VSCAF_MALLEABLE=full")
     wait(guest, "vscaf-agent --status --json | grep -q '\"joined\": *2'")
     for _ in range(20):
         assert guest.run(f"sleep 0.1; {masks(rigid.pid)}").text == before
@@ -97,7 +97,7 @@ def test_agent_is_killed(guest: Guest) -> None:
     """The next agent finds the contained processes and puts them back."""
     rigid = Program(guest, "killed", "killed", "plain", "VSCAF_MALLEABLE=rigid")
     before = guest.run(masks(rigid.pid)).text
-    other = Program(guest, "beside", "killed", "plain")
+    other = Program(guest, "beside", "killed", "plain", "VSCAF_MALLEABLE=full")
     wait(guest, on_one_cpu(rigid))
     guest.run("touch /run/vscaf/agent.off; killall -9 vscaf-agent")
     assert guest.run(on_one_cpu(rigid)).status == 0

@@ -38,7 +38,6 @@
 #define VSCAF_PROGRAM_ASKED 1u    /* it was told a number of threads (omp_get_max_threads and others: team-size.md) */
 #define VSCAF_PROGRAM_SET 2u      /* it set the number itself (omp_set_num_threads) */
 #define VSCAF_PROGRAM_BOUND 4u    /* its threads are bound to places (OMP_PROC_BIND and the like) */
-#define VSCAF_PROGRAM_GROWS 8u    /* some section may have more threads than the program was told */
 #define VSCAF_PROGRAM_OWN 16u     /* some section ran with the program's own number: no verdict, or one that says so */
 #define VSCAF_PROGRAM_OVERRIDE 32u /* the user has set VSCAF_MALLEABLE */
 #define VSCAF_PROGRAM_NO_COUNTERS 64u /* the metric ipc was requested, but there are no counters: rate is used */
@@ -149,7 +148,8 @@ struct vscaf_page {
     /* 1: the section in flight, or the last one, has the program's own number, whatever team_size says: by a verdict,
      * without one, or by a clause. While it is 1, the agent contains the process to its share. 0: the page decided. */
     _Atomic uint32_t own_last;
-    uint8_t pad_process[48];
+    _Atomic uint32_t grows; /* 1: some section may have more threads than the program was told */
+    uint8_t pad_process[44];
 
     /* What the process has learned. The shim writes it. The estimates are a seqlock: `estimates_sequence` is odd while
      * they are being written, and differs afterwards. */

@@ -486,7 +486,7 @@ uint32_t client_max_team(const struct client *client, uint32_t limit)
     if (client_rigid(client) && last > 0) {
         limit_to(&most, last);
     } else {
-        if (!(atomic_load_explicit(&client->page->program, memory_order_relaxed) & VSCAF_PROGRAM_GROWS))
+        if (!atomic_load_explicit(&client->page->grows, memory_order_relaxed))
             limit_to(&most, atomic_load_explicit(&client->page->told, memory_order_relaxed));
         limit_to(&most, atomic_load_explicit(&client->page->team_most, memory_order_relaxed));
         limit_to(&most, client->threads_most);

@@ -11,6 +11,7 @@ _Atomic uint32_t program_bits;
 _Atomic uint32_t program_limit;
 _Atomic uint32_t program_generation = 1;
 static _Atomic uint32_t largest;
+static _Atomic uint32_t grows;
 /* An enum vscaf_malleable, or OVERRIDE_NONE. */
 #define OVERRIDE_NONE UINT32_MAX
 static _Atomic uint32_t override = OVERRIDE_NONE;
@@ -86,6 +87,7 @@ void program_copy(struct vscaf_page *page)
     atomic_fetch_or(&page->program, atomic_load(&program_bits));
     atomic_store(&page->malleable, (uint32_t)program_malleable());
     atomic_store(&page->team_most, atomic_load(&largest));
+    atomic_store(&page->grows, atomic_load(&grows));
     uint32_t limit = atomic_load(&program_limit);
     uint32_t seen = atomic_load(&page->told);
     while (seen < limit && !atomic_compare_exchange_weak(&page->told, &seen, limit))
@@ -130,6 +132,14 @@ void program_bounded(uint32_t most)
     if (atomic_load_explicit(&largest, memory_order_relaxed) == most)
         return;
     atomic_store(&largest, most);
+    program_copy(atomic_load(&attachment_current)->page);
+}
+
+void program_grows(void)
+{
+    if (atomic_load_explicit(&grows, memory_order_relaxed))
+        return;
+    atomic_store(&grows, 1);
     program_copy(atomic_load(&attachment_current)->page);
 }
 

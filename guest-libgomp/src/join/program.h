@@ -34,6 +34,9 @@ void program_threads_reported(uint32_t threads);
 /* Records the largest team that user and program still allow. Above VSCAF_MAX_TEAM: no bound. */
 void program_bounded(uint32_t most);
 
+/* Records that some section may have more threads than the program was told. */
+void program_grows(void);
+
 /* The program has turned the runtime's dynamic adjustment on or off. */
 void program_set_dynamic(bool value);
 

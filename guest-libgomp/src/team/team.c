@@ -327,7 +327,7 @@ struct team team_of_section(const struct runtime *runtime, struct call_site *sit
         if (choice.malleable == VSCAF_MALLEABLE_SHRINK)
             team.argument = team.size = never_grown(team.size);
         if (rule->size == size_free)
-            program_note(VSCAF_PROGRAM_GROWS);
+            program_grows();
         team.argument = team.size = within_limits(runtime, team.size);
     } else {
         note_kept_data(site, stays);
