@@ -207,7 +207,7 @@ static uint32_t known_verdict(uint64_t address)
 {
     for (uint32_t i = 0; i < page->known_used; i++)
         if (page->known[i].address == address)
-            return page->known[i].verdict;
+            return vscaf_answered(page->known[i].answer);
     return 0;
 }
 
@@ -251,7 +251,7 @@ int main(int argc, char *argv[])
             continue;
         }
         if (strcmp(word, "verdict") == 0) {
-            printf("%u\n", page->sights[n[0] % VSCAF_SIGHTS].verdict);
+            printf("%u\n", vscaf_answered(page->sights[n[0] % VSCAF_SIGHTS].answer));
             continue;
         }
         if (strcmp(word, "calls") == 0) {

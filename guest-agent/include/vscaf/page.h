@@ -96,15 +96,13 @@ struct vscaf_decomposition {
 /* The agent's verdict on a section of an object that was mapped when the process joined. */
 struct vscaf_known_section {
     uint64_t address; /* of the outlined function in this process */
-    uint32_t verdict; /* vscaf_verdict_word (verdict.h) */
-    uint32_t unused;
+    uint64_t answer;  /* vscaf_answer (verdict.h) */
 };
 
 /* A section that the process has seen for the first time, and of which it did not find the verdict on the page. */
 struct vscaf_sight {
     _Atomic uint64_t address; /* of the outlined function in this process. The shim stores it once, before sights_used */
-    _Atomic uint32_t verdict; /* the agent's answer, stored once; 0: not known yet */
-    uint32_t unused;
+    _Atomic uint64_t answer;  /* the agent's, stored once: vscaf_answer (verdict.h); 0: not known yet */
 };
 
 struct vscaf_page {

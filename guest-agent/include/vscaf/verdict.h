@@ -48,6 +48,19 @@ static inline uint32_t vscaf_verdict_word(enum vscaf_verdict verdict, enum vscaf
     return (uint32_t)verdict | (uint32_t)reason << 8;
 }
 
+/* A verdict word as it stands on a page: with its complement in the high half, so that damage to the page does not read
+ * as a verdict. */
+static inline uint64_t vscaf_answer(uint32_t word)
+{
+    return word | (uint64_t)~word << 32;
+}
+
+/* The verdict word of an answer. 0: there is none, or it is damaged. */
+static inline uint32_t vscaf_answered(uint64_t answer)
+{
+    return (uint32_t)answer == (uint32_t)~(answer >> 32) ? (uint32_t)answer : 0;
+}
+
 static inline enum vscaf_verdict vscaf_verdict_of(uint32_t word)
 {
     return (word & 0xffu) <= VSCAF_VERDICT_OWN ? (enum vscaf_verdict)(word & 0xffu) : VSCAF_VERDICT_OWN;

@@ -115,7 +115,7 @@ static void serve_sights(const struct verdicts *verdicts, struct client *client)
         uint32_t verdict = verdict_on(code, i, sight_address(client, i));
         if (verdict == 0)
             continue;
-        atomic_store_explicit(&client->page->sights[i].verdict, verdict, memory_order_relaxed);
+        atomic_store_explicit(&client->page->sights[i].answer, vscaf_answer(verdict), memory_order_relaxed);
         set_bit(code->answered, i);
     }
 }
@@ -373,7 +373,8 @@ bool verdicts_own_number(const struct client *client, struct own_number *own)
         return false;
     uint32_t used = sights_of(client);
     for (uint32_t i = 0; i < used; i++) {
-        uint32_t verdict = atomic_load_explicit(&client->page->sights[i].verdict, memory_order_relaxed);
+        uint32_t verdict =
+            vscaf_answered(atomic_load_explicit(&client->page->sights[i].answer, memory_order_relaxed));
         /* The process may have written over the answer. */
         if (!bit(code->answered, i) || vscaf_verdict_of(verdict) != VSCAF_VERDICT_OWN
             || vscaf_reason_of(verdict) == VSCAF_REASON_NONE)

@@ -127,7 +127,7 @@ void client_code_fill(const struct client_code *code, struct vscaf_page *page)
             uint32_t verdict = client_code_verdict(code, &record->sections[j]);
             if (verdict != 0)
                 page->known[used++] = (struct vscaf_known_section){
-                    .address = mapping->start + (offset - mapping->offset), .verdict = verdict};
+                    .address = mapping->start + (offset - mapping->offset), .answer = vscaf_answer(verdict)};
         }
     }
     page->known_used = used;

@@ -26,7 +26,7 @@ static uint32_t known_verdict(const struct vscaf_page *page, uint64_t address)
         size_t middle = low + (high - low) / 2;
         uint64_t found = page->known[middle].address;
         if (found == address)
-            return page->known[middle].verdict;
+            return vscaf_answered(page->known[middle].answer);
         if (found < address)
             low = middle + 1;
         else
@@ -88,7 +88,7 @@ static void take_answer(struct call_site *site, const void *address, struct atta
     if (!place || place > VSCAF_SIGHTS)
         return;
     struct vscaf_sight *sight = &attachment->page->sights[place - 1];
-    uint32_t word = atomic_load_explicit(&sight->verdict, memory_order_relaxed);
+    uint32_t word = vscaf_answered(atomic_load_explicit(&sight->answer, memory_order_relaxed));
     /* Another thread may have asked anew meanwhile, on another page. */
     if (__builtin_expect(vscaf_verdict_of(word) != VSCAF_VERDICT_NONE, 0)
         && atomic_load_explicit(&sight->address, memory_order_relaxed) == (uintptr_t)address

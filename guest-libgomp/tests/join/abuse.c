@@ -157,6 +157,8 @@ int main(int argc, char **argv)
     CHECK(argc == 2 && (!strcmp(argv[1], "alone") || !strcmp(argv[1], "several")));
     bool several = !strcmp(argv[1], "several");
     agent_run(&agent, 2, TOLD);
+    /* `counts` has TOLD places. */
+    agent_answers(&agent, VSCAF_VERDICT_UP_TO);
     progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(progress != MAP_FAILED);
     pid_t child = fork_bound();

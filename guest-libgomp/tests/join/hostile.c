@@ -22,7 +22,7 @@ static void *scribble(void *unused)
         page->team_limit = values[(state >> 20) % 10];
         page->sections_used = page->sights_used = page->known_used = state;
         page->team_told = values[(state >> 18) % 10];
-        page->sights[state % VSCAF_SIGHTS].verdict = state;
+        page->sights[state % VSCAF_SIGHTS].answer = state % 2 ? vscaf_answer(state) : state;
         page->sights[state % VSCAF_SIGHTS].address = state;
         page->told = state % 2 ? 0 : UINT32_MAX;
         page->sections[state >> 24].offset = state;

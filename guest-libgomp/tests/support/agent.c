@@ -90,7 +90,7 @@ void agent_answers(struct agent *agent, uint32_t word)
 {
     for (int i = 0; i < AGENT_PAGES; i++)
         for (uint32_t j = 0; j < VSCAF_SIGHTS; j++)
-            agent->pages[i]->sights[j].verdict = word;
+            agent->pages[i]->sights[j].answer = vscaf_answer(word);
 }
 
 static bool joins(enum agent_answer answer)

@@ -52,7 +52,7 @@ static void know(struct vscaf_page *page, uint64_t address, uint32_t word)
     uint64_t addresses[] = {1, 2, address, UINT64_MAX - 1, UINT64_MAX};
     for (int i = 0; i < 5; i++)
         page->known[i] = (struct vscaf_known_section){.address = addresses[i],
-                                                      .verdict = i == 2 ? word : VSCAF_VERDICT_OWN};
+                                                      .answer = vscaf_answer(i == 2 ? word : VSCAF_VERDICT_OWN)};
     page->known_used = 5;
 }
 
@@ -75,13 +75,13 @@ static void later(struct vscaf_page *page)
     for (int i = 0; i < 50; i++)
         CHECK(team(body) == OWN && team(other_body) == OWN && page->own_last == 1);
     CHECK(page->sights_used == 2 && page->sights[0].address == address_of(body), "%u", page->sights_used);
-    page->sights[1].verdict = VSCAF_VERDICT_FREE;
+    page->sights[1].answer = vscaf_answer(VSCAF_VERDICT_FREE);
     CHECK(team(other_body) == OWN && page->own_last == 1, "the first section may have left data in its threads");
     page->team_size = 1;
     CHECK(team(other_body) == 1 && page->own_last == 0, "one thread leaves the others alone");
     page->team_size = TEAM;
     CHECK(team(body) == OWN && page->own_last == 1);
-    page->sights[0].verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_WAITS);
+    page->sights[0].answer = vscaf_answer(vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_WAITS));
     for (int i = 0; i < 50; i++)
         CHECK(team(other_body) == TEAM && team(body) == OWN);
     CHECK(page->sights_used == 2);
@@ -92,12 +92,12 @@ static void unloaded(struct vscaf_page *page, const char *path)
     know(page, address_of(other_body), VSCAF_VERDICT_FREE);
     CHECK(team(body) == OWN && page->sights_used == 1);
     unload(path);
-    page->sights[0].verdict = VSCAF_VERDICT_FREE;
+    page->sights[0].answer = vscaf_answer(VSCAF_VERDICT_FREE);
     CHECK(team(body) == OWN && page->sights_used == 2, "it is asked again: %u", page->sights_used);
     CHECK(page->sights[1].address == address_of(body));
     CHECK(team(other_body) == OWN && page->sights_used == 3, "what came with the page holds no more");
-    page->sights[1].verdict = VSCAF_VERDICT_FREE;
-    page->sights[2].verdict = vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_WAITS);
+    page->sights[1].answer = vscaf_answer(VSCAF_VERDICT_FREE);
+    page->sights[2].answer = vscaf_answer(vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_WAITS));
     CHECK(team(other_body) == OWN && team(body) == TEAM);
     unload(path);
     CHECK(team(body) == TEAM, "the same object");
@@ -106,7 +106,7 @@ static void unloaded(struct vscaf_page *page, const char *path)
 static void rejoined(struct vscaf_page *page)
 {
     CHECK(team(body) == OWN && team(other_body) == OWN && page->sights_used == 2);
-    page->sights[0].verdict = VSCAF_VERDICT_FREE;
+    page->sights[0].answer = vscaf_answer(VSCAF_VERDICT_FREE);
     CHECK(team(body) == OWN, "the other section may have left data in its threads");
     agent_kill(&agent);
     agent_start(&agent, AGENT_JOINS);
@@ -115,9 +115,9 @@ static void rejoined(struct vscaf_page *page)
     team(other_body);
     CHECK(page->sights_used == 1 && page->sights[0].address == address_of(other_body));
     CHECK(page->sights_used == 1 && team(other_body) == OWN);
-    agent.pages[0]->sights[1].verdict = VSCAF_VERDICT_FREE;
+    agent.pages[0]->sights[1].answer = vscaf_answer(VSCAF_VERDICT_FREE);
     CHECK(team(other_body) == OWN, "of the old page");
-    page->sights[0].verdict = VSCAF_VERDICT_FREE;
+    page->sights[0].answer = vscaf_answer(VSCAF_VERDICT_FREE);
     CHECK(team(other_body) == TEAM && team(body) == TEAM);
 }
 
@@ -141,7 +141,7 @@ static void garbage(struct vscaf_page *page)
     CHECK(team(body) == OWN && team(other_body) == OWN);
     page->sights_used = UINT32_MAX;
     for (uint32_t i = 0; i < VSCAF_SIGHTS; i++)
-        page->sights[i].verdict = UINT32_MAX;
+        page->sights[i].answer = i % 2 ? UINT64_MAX : VSCAF_VERDICT_FREE;
     CHECK(team(body) == OWN && team(other_body) == OWN);
 }
 
@@ -154,7 +154,7 @@ static void child(struct vscaf_page *page)
     if (process == 0) {
         WAIT_UNTIL(agent.pages[1]->sights_used == 1, team(body));
         CHECK(agent.pages[1]->own_last == 1);
-        agent.pages[1]->sights[0].verdict = VSCAF_VERDICT_FREE;
+        agent.pages[1]->sights[0].answer = vscaf_answer(VSCAF_VERDICT_FREE);
         _exit(team(body) == 1 && agent.pages[1]->own_last == 0 ? 0 : 1);
     }
     CHECK(process > 0 && waitpid(process, &status, 0) == process && status == 0, "status %d", status);

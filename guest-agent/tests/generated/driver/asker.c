@@ -47,9 +47,9 @@ static void ask(struct vscaf_page *page, const char *what, void *address)
     uint32_t at = page->sights_used;
     page->sights[at].address = (uintptr_t)address;
     atomic_store_explicit(&page->sights_used, at + 1, memory_order_release);
-    while (!page->sights[at].verdict)
+    while (!page->sights[at].answer)
         pause_briefly();
-    uint32_t word = page->sights[at].verdict;
+    uint32_t word = vscaf_answered(page->sights[at].answer);
     printf("%s: verdict %d reason %d\n", what, (int)vscaf_verdict_of(word), (int)vscaf_reason_of(word));
 }
 

@@ -94,7 +94,7 @@ static void answer_sights(void)
             return;
         struct vscaf_sight *sight = &page->sights[answered];
         uint32_t verdict = objects_verdict(process, sight->address);
-        atomic_store_explicit(&sight->verdict, verdict, memory_order_release);
+        atomic_store_explicit(&sight->answer, vscaf_answer(verdict), memory_order_release);
         answered++;
     }
 }

@@ -173,7 +173,7 @@ void objects_fill_known(pid_t process, struct vscaf_page *page)
             if (page->known_used < VSCAF_VERDICTS)
                 page->known[page->known_used++] = (struct vscaf_known_section){
                     .address = section->file_offset - mappings[i].offset + mappings[i].start,
-                    .verdict = verdict_on(section)};
+                    .answer = vscaf_answer(verdict_on(section))};
         }
     }
     qsort(page->known, page->known_used, sizeof *page->known, by_address);
