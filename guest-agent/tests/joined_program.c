@@ -45,6 +45,7 @@
 #include <unistd.h>
 
 #include "vscaf/page.h"
+#include "vscaf/verdict.h"
 
 #define SILENCE_S 5.0 /* CLIENTS_SILENCE_NS */
 
