@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include <vscaf/page.h>
+#include <vscaf/verdict.h>
 
 #include "objects.h"
 
