@@ -60,13 +60,16 @@ def test_a_dropped_block_leaves_the_others_as_they_were() -> None:
 
 def test_programs_are_wrong_if_all_sections_count_as_free(tools: Tools, tmp_path: Path) -> None:
     results = []
+    changes = 0
     for seed in SEEDS:
         place = tmp_path / str(seed)
         place.mkdir()
         outcome = attempt(seed, tools, place, LAWLESS)
         assert outcome.result in ("right", "wrong", "hung"), outcome.told
-        assert outcome.report["joined"] and outcome.report["changes"] > 0
+        assert outcome.report["joined"]
+        changes += outcome.report["changes"]  # some programs crash before their first change
         results.append(outcome.result)
+    assert changes > 0
     assert results.count("right") <= len(results) // 2, results
 
 
