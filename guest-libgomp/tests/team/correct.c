@@ -158,8 +158,9 @@ struct compiled {
     int done[N];
 };
 
-/* Refers to nothing outside its argument, so that it runs at any address. */
-__attribute__((noinline, section(".text.compiled"), optimize("no-stack-protector"))) static void body(void *argument)
+/* Refers to nothing outside its argument, so that it runs at any address. Sanitizers would add calls. */
+__attribute__((noinline, section(".text.compiled"), no_stack_protector,
+               no_sanitize("address", "undefined", "thread"))) static void body(void *argument)
 {
     struct compiled *data = argument;
     int number = data->number();
