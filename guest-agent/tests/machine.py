@@ -69,7 +69,7 @@ class Machine:
         # Copies, because not every user can reach the build.
         self.bin = directory / "bin"
         self.bin.mkdir()
-        for path in (AGENT, PROGRAM):
+        for path in (AGENT, AGENT.parent / "vscaf-inspect", PROGRAM):  # the agent looks for it beside itself
             shutil.copy(path, self.bin)
         for path in (PLAIN / "guest-libgomp" / "vscaf-run", PLAIN / "guest-libgomp" / "libvscaf-gomp.so"):
             shutil.copy(path, self.bin)
@@ -79,8 +79,11 @@ class Machine:
     ) -> subprocess.Popen[bytes]:
         place = [] if self.socket_path is None else ["--socket", str(self.socket_path)]
         command = [*prefix, str(self.bin / "vscaf-agent"), "--standalone", *place, "--period-ms", "100", *options]
+        cache = {"CACHE_DIRECTORY": str(self.directory / "cache")}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stderr=log, env={**os.environ, **environment}, **user_of(user))
+            self.process = subprocess.Popen(
+                command, stderr=log, env={**os.environ, **cache, **environment}, **user_of(user)
+            )
         if self.socket_path is not None:
             path = self.socket_path
             wait_until(lambda: listens(path), "the agent's socket")

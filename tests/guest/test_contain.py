@@ -27,6 +27,7 @@ def guest(shared_lab: PrivateLibvirt) -> Iterator[Guest]:
             guest.run(f"echo {text[at : at + 16384]} >> /tmp/rigid-program.base64")
         guest.run("base64 -d /tmp/rigid-program.base64 > /tmp/rigid-program && chmod +x /tmp/rigid-program")
         guest.run(f"mountpoint -q {ROOT} || mount -t cgroup2 cgroup {ROOT}; killall vscaf-agent")
+        wait(guest, "vscaf-agent --status")  # vscaf-run leaves a program alone where no agent is
         yield guest
 
 

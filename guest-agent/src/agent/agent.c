@@ -89,6 +89,7 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->process_cpus.proc = options->proc;
     agent->process_cpus.cpus = &agent->cpus;
     agent->process_cpus.contain = &agent->contain;
+    agent->process_cpus.contained_own = contain_own_cpus;
     agent->process_cpus.standalone = options->standalone;
     limits_find(&agent->process_cpus.mounts, options->proc);
     agent->clients.process_cpus = &agent->process_cpus;

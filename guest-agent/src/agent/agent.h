@@ -6,7 +6,7 @@
 
 #include "agent/verdicts.h"
 #include "contain/contain.h"
-#include "contain/process_cpus.h"
+#include "cpus/process_cpus.h"
 #include "cpus/cpus.h"
 #include "cpus/standalone.h"
 #include "host/allocation.h"

@@ -3,7 +3,7 @@
 #ifndef VSCAF_CONTAIN_RECORD_H
 #define VSCAF_CONTAIN_RECORD_H
 
-#include "contain/contain.h"
+#include "contain/contained.h"
 
 /* Writes the file or, if there is nothing to put back, removes it. Returns 0 or -errno. */
 int contain_record_write(struct contain *contain);

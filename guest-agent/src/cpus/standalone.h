@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "cpus/cpus.h"
-#include "system/limits.h"
+#include "cpus/limits.h"
 
 /* The caller fills the struct with zero bytes first. */
 struct standalone {

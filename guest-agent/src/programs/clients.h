@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "contain/process_cpus.h"
+#include "cpus/process_cpus.h"
 #include "pages/learned.h"
 #include "pages/lend.h"
 #include "pages/sections_in_flight.h"

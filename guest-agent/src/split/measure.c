@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "contain/process_cpus.h"
+#include "cpus/process_cpus.h"
 #include "programs/long_section.h"
 #include "split/split.h"
 #include "system/clock.h"

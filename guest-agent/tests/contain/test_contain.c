@@ -20,7 +20,7 @@
 #include "contain/contain.h"
 #include "contain/contain_record.h"
 #include "contain/process_start.h"
-#include "contain/thread_masks.h"
+#include "cpus/thread_masks.h"
 
 static const struct cpu_set NOWHERE = {0}, ZERO = {.words = {1}}, ONE = {.words = {2}};
 static struct cpu_set all; /* the CPUs of this test */

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import ask
-from rig import AGENT, BUILD, DEADLINE_S, Program, Rig, wait_for_log, wait_until
+from machine import PLAIN, ask
+from rig import AGENT, DEADLINE_S, Program, Rig, wait_for_log, wait_until
 
 RIGID = 2
 ALL = os.sched_getaffinity(0)
@@ -358,10 +358,10 @@ class Launched:
     """A real OpenMP program under vscaf-run, joined to the rig's agent."""
 
     def __init__(self, rig: Rig, kind: str, **environment: str) -> None:
-        launcher = BUILD / "guest-libgomp" / "vscaf-run"
-        shim = BUILD / "guest-libgomp" / "libvscaf-gomp.so"
+        launcher = PLAIN / "guest-libgomp" / "vscaf-run"
+        shim = PLAIN / "guest-libgomp" / "libvscaf-gomp.so"
         self.process = subprocess.Popen(
-            [launcher, BUILD / "guest-agent" / "rigid-program", kind],
+            [launcher, PLAIN / "guest-agent" / "rigid-program", kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -370,8 +370,6 @@ class Launched:
                 "VSCAF_SOCKET": str(rig.socket_path),
                 "VSCAF_GOMP_LIBRARY": str(shim),
                 "OMP_NUM_THREADS": "2",
-                # For a build with a sanitizer: the shim is loaded before the sanitizer's runtime.
-                "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0:detect_stack_use_after_return=0",
                 **environment,
             },
         )

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+_Atomic uint32_t object_unloads = 1;
+
 const ElfW(Phdr) *loaded_segment_at(const struct dl_phdr_info *info, uintptr_t address)
 {
     for (size_t i = 0; i < info->dlpi_phnum; i++) {

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Grows when an object may have been unloaded. Anything resolved before is then checked again. Hidden, so that the hot
+ * path loads it without the global offset table. */
+extern _Atomic uint32_t object_unloads __attribute__((visibility("hidden")));
+
 /* The segment that contains `address`; NULL: none of the object's segments does. */
 const ElfW(Phdr) *loaded_segment_at(const struct dl_phdr_info *info, uintptr_t address);
 

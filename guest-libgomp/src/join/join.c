@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <vscaf/socket_path.h>
 
+#include "elf/loaded.h"
 #include "join/program.h"
 #include "measure/clock.h"
-#include "runtime/object.h"
 
 #define ANSWER_WAIT_MS 5000 /* in all, while the process has no page: what it is told meanwhile holds for good */
 #define SHORT_WAIT_MS 200   /* for any other answer */

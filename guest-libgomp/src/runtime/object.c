@@ -19,7 +19,6 @@
 
 static struct object objects[OBJECTS];
 static _Atomic uint32_t objects_used;
-_Atomic uint32_t object_unloads = 1;
 static _Atomic uint64_t unloads_seen;
 
 int object_close(void *handle)

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "elf/loaded.h"
 #include "runtime/runtime.h"
 
 /* A loaded object (the program or a library). Constant once it is visible, except `generation`. */
@@ -16,10 +17,6 @@ struct object {
     uint64_t file;               /* of an object without a build-id that may be unloaded; only compared */
     struct runtime runtime;
 };
-
-/* Grows when an object may have been unloaded. Anything resolved before is then checked again. Hidden, so that the hot
- * path loads it without the global offset table. */
-extern _Atomic uint32_t object_unloads __attribute__((visibility("hidden")));
 
 /* The object that holds `address`, at this number of unloadings. If the table is full, fills and returns `spare`. Cold:
  * it takes the dynamic linker's lock. Leaves a pending dlerror(). */

@@ -4,7 +4,6 @@
 
 #include "join/join.h"
 #include "join/program.h"
-#include "learn/counters/sandbox.h"
 #include "learn/meter.h"
 #include "learn/permission.h"
 #include "learn/rate.h"
@@ -284,14 +283,13 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     uint32_t depth = section_thread.depth++;
     if (__builtin_expect(!runtime->manageable, 0))
         return;
-    /* Not in a sandboxed child: a write to the page would end it. */
-    if (__builtin_expect(verdict_of(site) == VSCAF_VERDICT_NONE, 0) && !sandbox_inside) {
+    if (__builtin_expect(verdict_of(site) == VSCAF_VERDICT_NONE, 0)) {
         if (!requested && !atomic_load_explicit(&team_own_number, memory_order_relaxed))
             join_before_number();
         verdict_look(site, address, atomic_load_explicit(&attachment_current, memory_order_acquire),
                      site != &section->spare.site);
     }
-    if (__builtin_expect(atomic_load_explicit(&verdict_awaited, memory_order_relaxed) != 0, 0) && !sandbox_inside)
+    if (__builtin_expect(atomic_load_explicit(&verdict_awaited, memory_order_relaxed) != 0, 0))
         verdicts_look_again(atomic_load_explicit(&attachment_current, memory_order_acquire));
     if (depth) {
         begin_nested(section, requested, runtime->get_level());

@@ -166,6 +166,11 @@ void verdicts_look_again(struct attachment *attachment)
     }
 }
 
+void verdicts_ask_no_more(void)
+{
+    atomic_store_explicit(&asking, true, memory_order_relaxed);
+}
+
 void verdicts_after_fork(void)
 {
     atomic_store_explicit(&asking, false, memory_order_relaxed);

@@ -35,6 +35,9 @@ void verdicts_look_again(struct attachment *attachment);
 /* The section is one of these from now on, until a verdict says that it is not. */
 void verdict_counts_as_keeping(struct call_site *site, bool stays);
 
+/* For a sandboxed child, which must not write to the page: it asks for no verdict any more. */
+void verdicts_ask_no_more(void);
+
 /* For a child made by fork: another thread may have been asking. */
 void verdicts_after_fork(void);
 

@@ -21,6 +21,7 @@
 #include "learn/rate.h"
 #include "measure/clock.h"
 #include "team/section_data.h"
+#include "team/verdicts.h"
 
 #define MILLISECOND 1000000u
 #define SECOND 1000000000ull
@@ -303,6 +304,8 @@ static bool begin_experiment(struct section *section, const struct record *recor
         experimenting = false;
         /* Looking after the join would make a system call that ends the child. */
         join_stop();
+        /* Asking for a verdict would write to the page. */
+        verdicts_ask_no_more();
         return true;
     }
     uint32_t detail;

@@ -1,4 +1,4 @@
-#include "contain/thread_masks.h"
+#include "cpus/thread_masks.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "system/limits.h"
+#include "cpus/limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "contain/process_cpus.h"
+#include "cpus/process_cpus.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -8,8 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "contain/contain.h"
-#include "contain/thread_masks.h"
+#include "cpus/thread_masks.h"
 #include "system/files.h"
 
 #define LIMITS_NS UINT64_C(5000000000)
@@ -84,7 +83,7 @@ void process_cpus_read(const struct process_cpus *from, pid_t pid, uint64_t now_
     struct cpu_set all = from->standalone ? cpus->online : cpus->present;
     struct thread_look look = {.threads = 0};
     const struct cpu_set *contained =
-        pid > 0 && from->contain != NULL ? contain_own_cpus(from->contain, pid, cpus) : NULL;
+        pid > 0 && from->contained_own != NULL ? from->contained_own(from->contain, pid, cpus) : NULL;
     bounds->known = pid > 0 && thread_masks_look(from->proc, pid, &look) == 0;
     if (!bounds->known) {
         bounds->told = cpu_set_count(&all);

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "contain/contain.h"
-#include "contain/process_cpus.h"
+#include "cpus/process_cpus.h"
 
 #define USER 54321 /* a user without a name */
 
@@ -198,6 +198,7 @@ static void test_contained(void **state)
     contained->own = cpus_of("0-3");
     contained->set = cpus_of("0");
     fixture->from.contain = &contain;
+    fixture->from.contained_own = contain_own_cpus;
     check(fixture, 4, 4);
     contain_forget(&contain, contained);
 }

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "cpus/cpus.h"
-#include "system/limits.h"
+#include "cpus/limits.h"
 
 struct contain;
 
@@ -16,7 +16,9 @@ struct contain;
 struct process_cpus {
     const char *proc;
     const struct cpus *cpus;
-    const struct contain *contain; /* a contained process has its own CPUs there; NULL: none is contained */
+    /* The CPUs of a contained process without containment (contain_own_cpus); it may give NULL. NULL: none is contained. */
+    const struct cpu_set *(*contained_own)(const struct contain *contain, pid_t pid, const struct cpus *cpus);
+    const struct contain *contain;
     const struct cpu_set *own;     /* the CPUs that the agent may run on; NULL: all */
     bool standalone;               /* CPUs that are offline were not taken away by vscaf */
     struct limits_mounts mounts;
