@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             const struct record_section *section = &record->sections[i];
             MUST(record_find(record, section->file_offset) == section);
             MUST(strlen(section->name) < sizeof(section->name) && strlen(section->detail) < sizeof(section->detail));
-            MUST(vscaf_reason_of(section->verdict) == section->verdict >> 8 &&
+            MUST(vscaf_reason_of(section->verdict) == (section->verdict & ~VSCAF_VERDICT_KEEPS) >> 8 &&
                  vscaf_verdict_of(section->verdict) != VSCAF_VERDICT_NONE);
         }
     }

@@ -114,6 +114,7 @@ struct agent *agent_reset(uint32_t clients)
     port_init(&agent->port, "none", "sys");
     agent->clients.listener = agent->clients.epoll = agent->allocation.uevents = agent->allocation.switcher.event = -1;
     agent->contain.method = CONTAIN_NONE; /* nothing on this machine is changed */
+    agent->process_cpus = (struct process_cpus){.proc = "proc", .cpus = &agent->cpus};
     agent->chunk = 1;
     for (uint32_t i = 0; i < clients && i < FUZZ_CLIENTS_MAX; i++) {
         struct client *client = &agent->clients.slots[i];

@@ -11,7 +11,7 @@
 #include "sealed_copy.h"
 
 #define HELPER_MAGIC UINT64_C(0x3150484c45484356)
-#define HELPER_WAIT_S 33 /* for the child that reads, which ends after SANDBOX_S */
+#define HELPER_WAIT_S 123 /* for the child that reads, which ends after SANDBOX_S */
 
 /* What the agent's helper writes to its standard output, before the record. */
 struct helper_answer {

@@ -175,6 +175,23 @@ static bool imports(const struct elf_file *file, const char *name)
     return false;
 }
 
+/* By offset, each offset once. */
+static void sort_sections(struct inspect_result *result)
+{
+    if (result->count == 0)
+        return;
+    qsort(result->sections, result->count, sizeof *result->sections, by_offset);
+    size_t kept = 1;
+    for (size_t i = 1; i < result->count; i++) {
+        struct inspect_section *last = &result->sections[kept - 1];
+        if (result->sections[i].file_offset != last->file_offset)
+            result->sections[kept++] = result->sections[i];
+        else if (last->name[0] == '\0')
+            last->name = result->sections[i].name;
+    }
+    result->count = kept;
+}
+
 int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t also_count, struct inspect_result *result)
 {
     struct elf_file file;
@@ -188,10 +205,10 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
         for (size_t i = 0; i < also_count; i++) {
             if (add_section(result, &room, also[i], 0, "") < 0)
                 return -1;
-            result->sections[result->count - 1].verdict = (vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_MACHINE) | VSCAF_VERDICT_KEEPS);
+            result->sections[result->count - 1].verdict =
+                vscaf_verdict_word(VSCAF_VERDICT_OWN, VSCAF_REASON_MACHINE) | VSCAF_VERDICT_KEEPS;
         }
-        if (result->count > 0)
-            qsort(result->sections, result->count, sizeof *result->sections, by_offset);
+        sort_sections(result);
         return 0;
     }
     status = 0;
@@ -208,18 +225,8 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
     }
     for (size_t i = 0; status == 0 && i < also_count; i++)
         status = add_section(result, &room, also[i], elf_address_of(&file, also[i]), "");
-    if (status == 0 && result->count > 0) {
-        qsort(result->sections, result->count, sizeof *result->sections, by_offset);
-        size_t kept = 1;
-        for (size_t i = 1; i < result->count; i++) {
-            struct inspect_section *last = &result->sections[kept - 1];
-            if (result->sections[i].file_offset != last->file_offset)
-                result->sections[kept++] = result->sections[i];
-            else if (last->name[0] == '\0')
-                last->name = result->sections[i].name;
-        }
-        result->count = kept;
-    }
+    if (status == 0)
+        sort_sections(result);
     struct code *code = calloc(1, sizeof *code);
     struct kept_section *kept = calloc(result->count + 1, sizeof *kept);
     if (status == 0 && code != NULL && kept != NULL) {

@@ -4,7 +4,7 @@
 
 /* Bounds of one inspection. */
 #define SANDBOX_CPU_S 20u
-#define SANDBOX_S 30u
+#define SANDBOX_S 120u
 #define SANDBOX_MEMORY_BYTES (UINT64_C(1) << 30)
 
 /* The lowest priority: any other work goes first. Also the first to be ended when memory runs out. */

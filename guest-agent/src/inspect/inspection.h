@@ -11,7 +11,7 @@
 #include "helper.h"
 
 #define INSPECTION_OPEN_NS UINT64_C(10000000000) /* a helper has this time to open the file and to copy it */
-#define INSPECTION_NS UINT64_C(45000000000)      /* and this in total: HELPER_WAIT_S of it to read the copy */
+#define INSPECTION_NS UINT64_C(135000000000)     /* and this in total: HELPER_WAIT_S of it to read the copy */
 #define INSPECTION_LEFT_MAX 4u /* helpers that do not end */
 #define INSPECTION_ALSO_MAX 64u
 
