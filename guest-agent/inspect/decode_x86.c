@@ -150,7 +150,7 @@ static void add_operand(struct instruction *to, const ZydisDecodedOperand *from,
         operand.value = from->mem.disp.has_displacement ? from->mem.disp.value : 0;
         if (from->mem.base == ZYDIS_REGISTER_RIP || from->mem.base == ZYDIS_REGISTER_EIP) {
             operand.absolute = true;
-            operand.value += (int64_t)(to->address + to->length);
+            operand.value = (int64_t)((uint64_t)operand.value + to->address + to->length); /* it may wrap */
         } else if (from->mem.base != ZYDIS_REGISTER_NONE) {
             operand.base = number_of(from->mem.base);
         }
