@@ -37,7 +37,7 @@ endef
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
     packages check-packages check-wheels check-cockpit check-ansible check-ansible-roots \
     check-ansible-site check-molecule check-tutorial ansible-venv docs chaos check demo demo-standalone \
-    bench bench-agent bench-daemon bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
+    bench bench-agent bench-daemon bench-guest-start bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
     screenshots clean
 
 help: ## print this list
@@ -185,7 +185,7 @@ demo: image ## let two guests share two CPUs: a table, build/demo/report.html an
 demo-standalone: programs venv ## let two programs share two CPUs of this machine, without guests; ARGS=--quick
 	@$(ENV) $(BIN)/python -m vscaf_lab.demo --no-vm --output $(BUILD)/demo-standalone $(ARGS)
 
-bench: bench-libgomp bench-parking bench-agent bench-daemon bench-operator bench-policies bench-pairs ## run all benchmarks
+bench: bench-libgomp bench-guest-start bench-parking bench-agent bench-daemon bench-operator bench-policies bench-pairs ## run all benchmarks
 
 bench-agent: programs venv ## measure the cost and the speed of the guest agent; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.agent --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
@@ -195,6 +195,9 @@ bench-daemon: image ## measure how fast the daemon decides and separates real gu
 
 bench-libgomp: programs venv ## measure the cost of the shim and how well it learns; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.libgomp --meson $(BUILD)/meson --output $(BUILD)/bench $(ARGS)
+
+bench-guest-start: image ## measure what vscaf adds to runs of a short program in a real guest (root); ARGS=--quick
+	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.guest_start --output $(BUILD)/bench $(ARGS)
 
 bench-pairs: image ## measure pairs of NPB programs in guests, and without, under vscaf and two baselines (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.pairs --output $(BUILD)/bench $(ARGS)

@@ -150,19 +150,32 @@ static int find_mapping(const char *proc, const char *pid, uint64_t start, uint6
     return status;
 }
 
+/* Opens the file for reading. Returns the descriptor or -errno. */
+static int open_file(char *argv[], bool *direct)
+{
+    struct mapping mapping;
+    char path[32];
+    if (strcmp(argv[4], HELPER_BY_MAPPING) == 0) {
+        int status = find_mapping(argv[0], argv[1], strtoull(argv[2], NULL, 16), strtoull(argv[3], NULL, 16), &mapping);
+        return status == 0 ? mapped_file_open(argv[0], (pid_t)atoi(argv[1]), &mapping, O_RDONLY, direct) : status;
+    }
+    *direct = strcmp(argv[4], HELPER_GIVEN_DIRECT) == 0;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", HELPER_FILE);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 ? fd : -errno;
+}
+
 static int answer_for(char *argv[], const uint64_t *also, size_t also_count, struct helper_answer *answer,
                       struct record **record, bool *copied)
 {
-    struct mapping mapping;
     struct sealed_copy copy;
     struct file_identity after;
     bool direct = false;
-    int status = find_mapping(argv[0], argv[1], strtoull(argv[2], NULL, 16), strtoull(argv[3], NULL, 16), &mapping);
-    int fd = status == 0 ? mapped_file_open(argv[0], (pid_t)atoi(argv[1]), &mapping, O_RDONLY, &direct) : status;
+    int fd = open_file(argv, &direct);
     if (fd < 0)
         return fd;
     answer->direct = direct;
-    status = file_identity_of(fd, &answer->identity);
+    int status = file_identity_of(fd, &answer->identity);
     if (status == 0)
         status = sealed_copy_of(fd, &copy);
     if (status == 0 &&
@@ -177,7 +190,7 @@ static int answer_for(char *argv[], const uint64_t *also, size_t also_count, str
     if (!write_all(STDOUT_FILENO, &answer->magic, sizeof(answer->magic)))
         _exit(1);
     *copied = true;
-    int cache = argv[4][0] != '\0' ? cache_open(argv[4]) : -1;
+    int cache = argv[5][0] != '\0' ? cache_open(argv[5]) : -1;
     status = helper_record(&copy, cache, also, also_count, record);
     sealed_copy_free(&copy);
     return status;
@@ -185,16 +198,16 @@ static int answer_for(char *argv[], const uint64_t *also, size_t also_count, str
 
 int helper_run(int argc, char *argv[])
 {
-    if (argc < 5)
+    if (argc < 6)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     sandbox_yield_cpu();
-    size_t also_count = (size_t)argc - 5;
+    size_t also_count = (size_t)argc - 6;
     uint64_t *also = calloc(also_count + 1, sizeof(*also));
     if (also == NULL)
         return 1;
     for (size_t i = 0; i < also_count; i++)
-        also[i] = strtoull(argv[5 + i], NULL, 16);
+        also[i] = strtoull(argv[6 + i], NULL, 16);
     struct record *record = NULL;
     struct helper_answer answer = {.magic = HELPER_MAGIC};
     bool copied = false;

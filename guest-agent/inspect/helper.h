@@ -11,6 +11,12 @@
 #include "sealed_copy.h"
 
 #define HELPER_MAGIC UINT64_C(0x3150484c45484356)
+/* How the helper gets the file. */
+#define HELPER_FILE 3               /* the descriptor (O_PATH) of a given file */
+#define HELPER_GIVEN_DIRECT "direct" /* given, and opened through PROC/PID/map_files */
+#define HELPER_GIVEN "path"          /* given, and opened by its path */
+#define HELPER_BY_MAPPING "mapping"  /* the helper opens what PID has mapped from START to END */
+
 #define HELPER_WAIT_S 123 /* for the child that reads, which ends after SANDBOX_S */
 
 /* What the agent's helper writes to its standard output, before the record. */
@@ -27,8 +33,8 @@ struct helper_answer {
 int helper_record(const struct sealed_copy *copy, int cache, const uint64_t *also, size_t also_count,
                   struct record **record);
 
-/* vscaf-inspect --helper PROC PID START END CACHE [OFFSET...], which the agent starts. Numbers are hexadecimal but for
- * PID; an empty CACHE: none. Returns the exit status. */
+/* vscaf-inspect --helper PROC PID START END HOW CACHE [OFFSET...], which the agent starts. Numbers are hexadecimal but
+ * for PID; an empty CACHE: none. Returns the exit status. */
 int helper_run(int argc, char *argv[]);
 
 #endif

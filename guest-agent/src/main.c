@@ -76,6 +76,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
         if (client->fd < 0 || (ready[i].events == 0 && !ready[i].ended)) /* dropped in this turn */
             continue;
         double unmeasured_s = measure_unmeasured(client, now_ns);
+        bool look_at_code;
         enum clients_event event = client->page != NULL ? CLIENTS_LEFT : CLIENTS_NOTHING;
         /* Another process, like a forked child, may still have the socket of one that has ended. If it is muted, its
          * packets are not read, so this event is a hang-up. */
@@ -87,8 +88,10 @@ static void serve_clients(struct service *service, const struct client_ready rea
         case CLIENTS_NOTHING: continue;
         case CLIENTS_STATUS_REQUESTED: status_requested = true; continue;
         case CLIENTS_JOINED:
+            look_at_code = verdicts_joined(&agent->verdicts, client, now_ns); /* first: the rest is done meanwhile */
             agent_joined(agent, client, now_ns);
-            verdicts_joined(&agent->verdicts, client, now_ns);
+            if (!look_at_code)
+                clients_answer(client);
             break;
         case CLIENTS_CALLED: measure_called(client, now_ns); break;
         case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
@@ -213,7 +216,6 @@ int main(int argc, char *argv[])
         int given = verdicts_open(&service->agent.verdicts, options.proc);
         if (given != 0)
             log_line("programs keep their own numbers of threads: no verdicts: %s", strerror(-given));
-        service->agent.clients.answer_later = true;
         change_log_begin(&service->changes, &service->agent);
         while (!service->stop)
             run_once(service);

@@ -24,17 +24,6 @@
 #include "../tests/support/check.h"
 #include "leaks.h"
 
-/* Team sizes that ran, one bit each. */
-static uint32_t sizes_of(const struct vscaf_page *page)
-{
-    uint32_t sizes = 0;
-    for (uint32_t i = 0; i < VSCAF_SECTIONS; i++)
-        for (uint32_t j = 0; j < VSCAF_POINTS; j++)
-            if (page->sections[i].points[j].count)
-                sizes |= UINT32_C(1) << (page->sections[i].points[j].team_size % 32);
-    return sizes;
-}
-
 static double seconds(void)
 {
     struct timespec now;
@@ -42,16 +31,16 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* What a page says now, as JSON. */
-static void describe(char *text, size_t size, const struct vscaf_page *page)
+/* What a page says now, as JSON. `team_sizes`: those that were seen, one bit each. */
+static void describe(char *text, size_t size, const struct vscaf_page *page, uint32_t team_sizes)
 {
     size_t used = 0;
 #define SAY(...) used += (size_t)snprintf(text + used, used < size ? size - used : 0, __VA_ARGS__)
-    SAY("{\"started\": %" PRIu64 ", \"team_sizes\": %d, \"section_seconds\": %.6f, \"sections\": %u, "
+    SAY("{\"started\": %" PRIu64 ", \"team_sizes\": %d, \"section_seconds\": %.6f, "
         "\"program\": %u, \"malleable\": %u, \"learn_cost_seconds\": %.6f, \"learn_base_seconds\": %.6f, "
         "\"estimates\": [",
-        page->started + page->started_others, __builtin_popcount(sizes_of(page)), (double)page->section_ns * 1e-9,
-        page->sections_used, page->program, page->malleable, (double)page->learn_cost_ns * 1e-9,
+        page->started + page->started_others, __builtin_popcount(team_sizes), (double)page->section_ns * 1e-9,
+        page->program, page->malleable, (double)page->learn_cost_ns * 1e-9,
         (double)page->learn_base_ns * 1e-9);
     for (uint32_t i = 0; i < page->estimates_used && i < VSCAF_ESTIMATES; i++) {
         const struct vscaf_estimate *estimate = &page->estimates[i];
@@ -133,6 +122,7 @@ int main(int argc, char **argv)
     int status = 0;
     struct leaks leaks = {0};
     unsigned resizes = 0, followed = 0, size = team, size_followed = team;
+    uint32_t team_sizes = 0;
     double seconds_at[32] = {0.0}, since = began;
     double next_look = began + 0.1;
     struct timespec pause = {.tv_nsec = hertz > 50.0 ? (long)(0.5e9 / hertz) : 10000000};
@@ -143,9 +133,11 @@ int main(int argc, char **argv)
             break;
         nanosleep(&pause, NULL);
         double now = seconds();
+        if (agent.pages[0]->team_last > 0)
+            team_sizes |= UINT32_C(1) << (agent.pages[0]->team_last % 32);
         if (!early_taken && now - began >= estimate_after) {
             early_taken = true;
-            describe(early, sizeof early, agent.pages[0]);
+            describe(early, sizeof early, agent.pages[0], team_sizes);
         }
         uint64_t sections = agent.pages[0]->finished + agent.pages[0]->finished_others;
         if (look && now >= next_look && sections - sections_seen >= sections_least) {
@@ -179,7 +171,7 @@ int main(int argc, char **argv)
     seconds_at[size] += ended - since;
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);
-    describe(late, sizeof late, agent.pages[0]);
+    describe(late, sizeof late, agent.pages[0], team_sizes);
     char grown[128] = "null";
     size_t looks = leaks.count;
     if (look) {

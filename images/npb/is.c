@@ -2,12 +2,13 @@
  * each ranking.
  *
  * One parallel region ranks: each thread counts its keys by bucket and moves them into the buckets, and then the keys
- * of each bucket are counted by value. The ends of the buckets stay in thread-private memory. The full verification is
- * another region and reads them there, on any thread. A thread that was not in the last ranking has no valid ends, so
- * the program is only right if its team does not grow between these two regions. The counts have the size of the number
- * of threads that OpenMP gave at the start, so no team may be larger.
+ * of each bucket are counted by value. Where a thread's keys of a bucket begin depends on the counts of the threads
+ * before it. That this is right in each team cannot be read from the code, so the program declares it (vscaf.h). The
+ * counts have the size of the number of threads that OpenMP gave at the start. No team is larger.
  */
 #include "npb.h"
+
+#include <vscaf.h>
 
 #include <omp.h>
 #include <stdio.h>
@@ -49,9 +50,9 @@ static const struct class_values classes[] = {
      {-1, 1, 1, -1, 1}, 0},
 };
 
-/* The end of each bucket in in_buckets, on every thread of the last ranking. */
-static int32_t bucket_ends[BUCKETS_MAX];
-#pragma omp threadprivate(bucket_ends)
+/* Where this thread's next key of each bucket comes in in_buckets. Each ranking writes it before it reads it. */
+static int32_t next_key[BUCKETS_MAX];
+#pragma omp threadprivate(next_key)
 
 struct sorter {
     const struct class_values *class;
@@ -62,6 +63,7 @@ struct sorter {
     int32_t *key;
     int32_t *in_buckets; /* the same keys, by bucket */
     int32_t *not_above;  /* for each value, how many keys are at most that value */
+    int32_t *ends;       /* of each bucket in in_buckets */
     int32_t **counts;    /* for each thread of a team, its keys by bucket */
     int counts_length;
 };
@@ -84,29 +86,33 @@ static void draw_keys(struct sorter *s)
     }
 }
 
-/* Inside a parallel region: computes from all threads' counts where this thread's keys of each bucket start. */
-static void place_own(const struct sorter *s, int thread, int team, int32_t *start)
+/* Inside a parallel region: computes from all threads' counts where this thread's keys of each bucket start. The last
+ * thread's keys are the last of each bucket, so it knows where the buckets end. */
+static void place_own(const struct sorter *s, int thread, int team)
 {
     int32_t next = 0;
 
-    for (int32_t bucket = 0; bucket < s->buckets; bucket++)
+    for (int32_t bucket = 0; bucket < s->buckets; bucket++) {
         for (int other = 0; other < team; other++) {
             if (other == thread)
-                start[bucket] = next;
+                next_key[bucket] = next;
             next += s->counts[other][bucket];
         }
+        if (thread == team - 1)
+            s->ends[bucket] = next;
+    }
 }
 
 /* Counts the keys of one bucket: sets not_above for each of its values. */
 static void count_bucket(const struct sorter *s, int32_t bucket)
 {
-    int32_t first = bucket > 0 ? bucket_ends[bucket - 1] : 0;
+    int32_t first = bucket > 0 ? s->ends[bucket - 1] : 0;
     int32_t *here = s->not_above + ((int64_t)bucket << s->shift);
     int32_t values = INT32_C(1) << s->shift;
     int32_t sum = first;
 
     memset(here, 0, (size_t)values * sizeof *here);
-    for (int32_t i = first; i < bucket_ends[bucket]; i++)
+    for (int32_t i = first; i < s->ends[bucket]; i++)
         s->not_above[s->in_buckets[i]]++;
     for (int32_t value = 0; value < values; value++) {
         sum += here[value];
@@ -128,16 +134,11 @@ static void rank(struct sorter *s)
         for (int32_t i = 0; i < s->keys; i++)
             count[s->key[i] >> s->shift]++;
 
-        place_own(s, thread, team, bucket_ends);
+        place_own(s, thread, team);
         /* Each thread gets the same keys as before. */
 #pragma omp for schedule(static)
         for (int32_t i = 0; i < s->keys; i++)
-            s->in_buckets[bucket_ends[s->key[i] >> s->shift]++] = s->key[i];
-
-        /* bucket_ends is now the end of this thread's keys; the keys of later threads follow them. */
-        for (int other = thread + 1; other < team; other++)
-            for (int32_t bucket = 0; bucket < s->buckets; bucket++)
-                bucket_ends[bucket] += s->counts[other][bucket];
+            s->in_buckets[next_key[s->key[i] >> s->shift]++] = s->key[i];
 
 #pragma omp for schedule(dynamic)
         for (int32_t bucket = 0; bucket < s->buckets; bucket++)
@@ -182,15 +183,10 @@ static bool full_verification(struct sorter *s)
 
 #pragma omp parallel for schedule(dynamic)
     for (int32_t bucket = 0; bucket < s->buckets; bucket++) {
-        int32_t first = bucket > 0 ? bucket_ends[bucket - 1] : 0;
+        int32_t first = bucket > 0 ? s->ends[bucket - 1] : 0;
 
-        for (int32_t i = first; i < bucket_ends[bucket]; i++) {
-            int32_t place = --s->not_above[s->in_buckets[i]];
-
-            /* Below 0 if a thread has the buckets of an older ranking: the result is wrong, but no write is outside. */
-            if (place >= 0)
-                s->key[place] = s->in_buckets[i];
-        }
+        for (int32_t i = first; i < s->ends[bucket]; i++)
+            s->key[--s->not_above[s->in_buckets[i]]] = s->in_buckets[i];
     }
 #pragma omp parallel for schedule(static) reduction(+ : out_of_order)
     for (int32_t i = 1; i < s->keys; i++)
@@ -214,6 +210,7 @@ static struct sorter sorter_make(const struct class_values *class, int threads)
     s.key = npb_allocate((uint64_t)s.keys, sizeof *s.key, "the keys");
     s.in_buckets = npb_allocate((uint64_t)s.keys, sizeof *s.in_buckets, "the keys");
     s.not_above = npb_allocate((uint64_t)s.max_key, sizeof *s.not_above, "the ranks");
+    s.ends = npb_allocate(BUCKETS_MAX, sizeof *s.ends, "the buckets");
     s.counts = npb_allocate((uint64_t)threads, sizeof *s.counts, "the buckets");
     for (int thread = 0; thread < threads; thread++)
         s.counts[thread] = npb_allocate(BUCKETS_MAX, sizeof **s.counts, "the buckets");
@@ -225,6 +222,7 @@ static void sorter_free(struct sorter *s)
     free(s->key);
     free(s->in_buckets);
     free(s->not_above);
+    free(s->ends);
     for (int thread = 0; thread < s->counts_length; thread++)
         free(s->counts[thread]);
     free(s->counts);
@@ -242,6 +240,7 @@ int main(int argc, char **argv)
     double seconds = 0.0; /* only the rankings, as in the specification */
     char size[32];
 
+    vscaf_resize();
     snprintf(size, sizeof size, "%d", 1 << class->log2_keys);
     printf("\n\n NAS Parallel Benchmarks' kernel IS, C and OpenMP\n");
     printf(" Size:                        %11s\n Iterations:                  %11d\n", size, RANKINGS);

@@ -10,14 +10,14 @@ void lu_sweeps(struct lu_grid *grid)
 
 #pragma omp barrier
     for (int plane = 2; plane <= 2 * rows; plane++) {
-        int first_row = plane > rows ? plane - rows : 1, last_row = plane > rows ? rows : plane - 1;
+        int first_row = plane - rows > 1 ? plane - rows : 1, last_row = plane - 1 < rows ? plane - 1 : rows;
 
 #pragma omp for schedule(static)
         for (int j = first_row; j <= last_row; j++)
             lu_lower_row(grid, plane - j, j);
     }
     for (int plane = 2 * rows; plane >= 2; plane--) {
-        int first_row = plane > rows ? plane - rows : 1, last_row = plane > rows ? rows : plane - 1;
+        int first_row = plane - rows > 1 ? plane - rows : 1, last_row = plane - 1 < rows ? plane - 1 : rows;
 
 #pragma omp for schedule(static)
         for (int j = last_row; j >= first_row; j--)

@@ -17,9 +17,7 @@
 
 #define VSCAF_PAGE_MAGIC 0x46435356u /* "VSCF" */
 #define VSCAF_PAGE_VERSION 3u
-#define VSCAF_PAGE_BYTES 81920u
-#define VSCAF_SECTIONS 256u /* sections that a process can publish; further ones count in sections_dropped */
-#define VSCAF_POINTS 6u     /* team sizes kept per section */
+#define VSCAF_PAGE_BYTES 36864u
 #define VSCAF_VERDICTS 1024u /* sections of which the agent knows the verdict when the process joins */
 #define VSCAF_SIGHTS 1024u   /* sections that a process can ask about; further ones keep the program's own number */
 #define VSCAF_ESTIMATES 8u  /* team sizes at which a speedup of the program is published */
@@ -54,23 +52,6 @@ enum vscaf_malleable {
 enum vscaf_metric {
     VSCAF_METRIC_RATE = 0, /* blocks of time at another team size */
     VSCAF_METRIC_IPC = 1,  /* instructions per cycle, compared with those of a serial experiment */
-};
-
-/* Measurements of one section at one team size. The sums only grow, so a reader takes differences. Of short sections
- * only random samples are timed; `ns` is then scaled up to all `count` instances. */
-struct vscaf_point {
-    _Atomic uint32_t team_size; /* 0: free. Claimed once by compare-and-swap, then constant */
-    uint32_t unused;
-    _Atomic uint64_t count; /* instances that ended */
-    _Atomic uint64_t ns;    /* the sum of their wall times */
-};
-
-/* One OpenMP parallel region. Its name is the place of its outlined function. */
-struct vscaf_section {
-    _Atomic uint64_t build_id; /* first 8 bytes of the object's build-id; 0: it has none */
-    _Atomic uint64_t offset;   /* of the outlined function, from its object's load address; stored last; 0: slot free */
-    struct vscaf_point points[VSCAF_POINTS];
-    _Atomic uint64_t other_ns; /* wall time at team sizes for which no point was free */
 };
 
 /* S(p) of the program as the shim estimates it: T(1) / T(p). Both times include the serial time between sections. */
@@ -110,7 +91,7 @@ struct vscaf_page {
     uint32_t magic;
     uint32_t version;
     uint32_t bytes;
-    uint32_t sections_max;
+    uint32_t known_used; /* entries of `known` */
 
     /* Control. The agent writes it. */
     _Atomic uint32_t team_size;  /* threads of the next top-level section; 0: not decided, so the program decides */
@@ -119,8 +100,7 @@ struct vscaf_page {
     _Atomic uint32_t control;    /* VSCAF_CONTROL_ bits */
     _Atomic uint32_t learn_budget_ppm; /* learning may cost this part of the CPU time; 0: the shim's default */
     _Atomic uint32_t team_told; /* what a program that asks is told: the CPUs that are there for it; constant */
-    uint32_t known_used;        /* entries of `known`; constant once the page is shared */
-    uint8_t pad_control[80];
+    uint8_t pad_control[84];
 
     /* The process. The shim writes it. The number of top-level sections in flight is (started + started_others) -
      * (finished + finished_others). The thread that starts most of them has counters of its own, which it raises
@@ -135,11 +115,9 @@ struct vscaf_page {
     _Atomic uint64_t started_others;
     _Atomic uint64_t finished_others;
     _Atomic uint64_t section_ns;       /* sum of the wall times of finished top-level sections */
-    _Atomic uint64_t sections_dropped; /* instances of sections for which no slot was free */
     _Atomic uint32_t program;          /* VSCAF_PROGRAM_ bits */
     _Atomic uint32_t told;             /* the number of threads that the program was told; 0: never told */
     _Atomic uint32_t team_last;        /* team size of the section that started last */
-    _Atomic uint32_t sections_used;
     _Atomic uint32_t malleable;        /* enum vscaf_malleable */
     _Atomic uint32_t team_most;        /* the largest team that user and program allow; 0: only team_limit bounds it */
     _Atomic uint32_t sights_used; /* entries of `sights`, stored last (release). The agent clamps it */
@@ -147,7 +125,7 @@ struct vscaf_page {
      * without one, or by a clause. While it is 1, the agent contains the process to its share. 0: the page decided. */
     _Atomic uint32_t own_last;
     _Atomic uint32_t grows; /* 1: some section may have more threads than the program was told */
-    uint8_t pad_process[44];
+    uint8_t pad_process[56];
 
     /* What the process has learned. The shim writes it. The estimates are a seqlock: `estimates_sequence` is odd while
      * they are being written, and differs afterwards. */
@@ -164,8 +142,7 @@ struct vscaf_page {
     struct vscaf_estimate estimates[VSCAF_ESTIMATES];
     struct vscaf_decomposition decomposition;
 
-    uint8_t pad_sections[512];
-    struct vscaf_section sections[VSCAF_SECTIONS];
+    uint8_t pad_verdicts[448];
 
     /* Verdicts. `known` is sorted by address; the agent writes it before it shares the page. It holds for objects that
      * were mapped then: after an unloading the shim asks again. */
@@ -173,21 +150,19 @@ struct vscaf_page {
     struct vscaf_sight sights[VSCAF_SIGHTS];
 };
 
-static_assert(sizeof(struct vscaf_point) == 24, "layout of version 3");
-static_assert(sizeof(struct vscaf_section) == 168, "layout of version 3");
 static_assert(sizeof(struct vscaf_estimate) == 24, "layout of version 3");
 static_assert(offsetof(struct vscaf_page, team_size) == 16, "layout of version 3");
 static_assert(offsetof(struct vscaf_page, control) == 32, "layout of version 3");
 static_assert(offsetof(struct vscaf_page, started) == 128, "layout of version 3");
-static_assert(offsetof(struct vscaf_page, program) == 176, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, program) == 168, "layout of version 3");
 static_assert(offsetof(struct vscaf_page, estimates_sequence) == 256, "layout of version 3");
 static_assert(offsetof(struct vscaf_page, ipc_millionths) == 296, "layout of version 3");
 static_assert(offsetof(struct vscaf_page, estimates) == 320, "layout of version 3");
 static_assert(offsetof(struct vscaf_page, decomposition) == 512, "layout of version 3");
-static_assert(offsetof(struct vscaf_page, sections) == 1088, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, known) == 1024, "layout of version 3");
 static_assert(sizeof(struct vscaf_known_section) == 16, "layout of version 3");
 static_assert(sizeof(struct vscaf_sight) == 16, "layout of version 3");
-static_assert(sizeof(struct vscaf_page) <= VSCAF_PAGE_BYTES, "the page holds its sections");
+static_assert(sizeof(struct vscaf_page) <= VSCAF_PAGE_BYTES, "the page holds its verdicts");
 
 /* The join: SOCK_SEQPACKET, one packet each way. If the status is 0, the answer carries the memfd (SCM_RIGHTS). The
  * process keeps the socket open. When it is closed, the agent takes the process as gone. After the answer the agent

@@ -92,7 +92,6 @@ int agent_start(struct agent *agent, const struct options *options)
     agent->process_cpus.contained_own = contain_own_cpus;
     agent->process_cpus.standalone = options->standalone;
     limits_find(&agent->process_cpus.mounts, options->proc);
-    agent->clients.process_cpus = &agent->process_cpus;
     read_machine(agent, monotonic_ns());
     const char *path = socket_path_to_listen(options->socket, agent->own_socket);
     if (path == NULL || clients_listen(&agent->clients, path, options->proc, options->per_user) != 0)
@@ -177,6 +176,11 @@ void agent_split_later(struct agent *agent, uint64_t now_ns)
 void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns)
 {
     client->contained = contain_holds(&agent->contain, client->pid);
+    process_cpus_read(&agent->process_cpus, client->pid, client->connected_ns, &client->bounds);
+    uint32_t told = client->bounds.told;
+    if (told > 0) /* Relaxed: the process has no page yet. */
+        atomic_store_explicit(&client->page->team_told, told < VSCAF_MAX_TEAM ? told : VSCAF_MAX_TEAM,
+                              memory_order_relaxed);
     measure_joined(&agent->measure, client, now_ns);
 }
 

@@ -38,15 +38,14 @@ void verdicts_close(struct verdicts *verdicts, struct clients *clients)
     verdicts->event = -1;
 }
 
-void verdicts_joined(struct verdicts *verdicts, struct client *client, uint64_t now_ns)
+bool verdicts_joined(struct verdicts *verdicts, struct client *client, uint64_t now_ns)
 {
     if (verdicts->event >= 0)
         client->code = calloc(1, sizeof(*client->code));
     if (client->code != NULL)
         client->code->job = look_start(verdicts->proc, client->pid, verdicts->event);
     client->answer_due_ns = now_ns + VERDICTS_JOIN_NS;
-    if (client->code == NULL || client->code->job == NULL)
-        clients_answer(client);
+    return client->code != NULL && client->code->job != NULL;
 }
 
 static bool bit(const uint64_t bits[], uint32_t number)
@@ -132,7 +131,7 @@ static void take_look(struct verdicts *verdicts, struct client *client)
         if (look != NULL && peer_is_alive(client->pidfd))
             client_code_update(code, &verdicts->objects, look, client->account);
         else
-            free(look);
+            look_free(look);
         if (client->answer_fd >= 0)
             client_code_fill(code, client->page);
         clients_answer(client);
@@ -260,7 +259,9 @@ static bool next_request(struct client *client, struct inspection_request *reque
     *request = (struct inspection_request){.pid = client->pid,
                                            .account = client->account,
                                            .start = code->look->objects[number].start,
-                                           .end = code->look->objects[number].end};
+                                           .end = code->look->objects[number].end,
+                                           .file = code->look->objects[number].file,
+                                           .direct = code->look->objects[number].direct};
     collect_asked(client, (uint32_t)number, request);
     return true;
 }

@@ -14,7 +14,7 @@ static void release_objects(struct client_code *code)
         if (code->objects[i].known != NULL)
             code->objects[i].known->references--;
     free(code->objects);
-    free(code->look);
+    look_free(code->look);
     code->objects = NULL;
     code->look = NULL;
 }
@@ -27,6 +27,7 @@ void client_code_know(struct client_code *code, uint32_t number, struct known_ob
     object->known = known;
     known->references++;
     object->state = CODE_KNOWN;
+    look_close_file(&code->look->objects[number]);
 }
 
 void client_code_update(struct client_code *code, struct objects *objects, struct look *look, uint64_t account)
@@ -35,7 +36,7 @@ void client_code_update(struct client_code *code, struct objects *objects, struc
     code->look = look;
     code->objects = calloc(look->count > 0 ? look->count : 1, sizeof(*code->objects));
     if (code->objects == NULL) {
-        free(look);
+        look_free(look);
         code->look = before.look;
         code->objects = before.objects;
         return;
@@ -56,6 +57,8 @@ void client_code_update(struct client_code *code, struct objects *objects, struc
         }
         if (known != NULL)
             client_code_know(code, i, known);
+        else if (code->objects[i].state != CODE_WANTED)
+            look_close_file(&look->objects[i]);
     }
     if (before.look != NULL)
         release_objects(&before);

@@ -142,7 +142,7 @@ bool inspections_free(struct inspections *inspections, uint64_t account)
 }
 
 /* The child, between clone and exec. It allocates nothing: another thread may have held a lock. */
-static _Noreturn void become_helper(const char *program, char *arguments[], int output, int group)
+static _Noreturn void become_helper(const char *program, char *arguments[], int output, int group, int file)
 {
     static char *const environment[] = {NULL};
     sigset_t none;
@@ -151,13 +151,17 @@ static _Noreturn void become_helper(const char *program, char *arguments[], int 
         (void)put; /* it works outside of the group, too */
     }
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int kept = file >= 0 ? fcntl(file, F_DUPFD, HELPER_FILE) : -1;
     sigemptyset(&none);
     signal(SIGPIPE, SIG_DFL);
     signal(SIGCHLD, SIG_DFL); /* the helper waits for its child */
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (dup2(output, STDOUT_FILENO) >= 0 && nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 &&
         dup2(nothing, STDERR_FILENO) >= 0) {
-        close_range(STDERR_FILENO + 1, ~0u, 0);
+        if (kept >= 0 && (kept == HELPER_FILE || dup2(kept, HELPER_FILE) >= 0))
+            close_range(HELPER_FILE + 1, ~0u, 0);
+        else
+            close_range(STDERR_FILENO + 1, ~0u, 0);
         execve(program, arguments, environment);
     }
     _exit(127);
@@ -165,7 +169,7 @@ static _Noreturn void become_helper(const char *program, char *arguments[], int 
 
 int inspections_start(struct inspections *inspections, const struct inspection_request *request, uint64_t now_ns)
 {
-    char numbers[INSPECTION_ALSO_MAX + 3][24], *arguments[INSPECTION_ALSO_MAX + 8], path[5000];
+    char numbers[INSPECTION_ALSO_MAX + 3][24], *arguments[INSPECTION_ALSO_MAX + 9], path[5000];
     size_t count = 0, number = 0;
     int pipe_fds[2], process = -1, group = -1;
     arguments[count++] = inspections->program;
@@ -177,6 +181,9 @@ int inspections_start(struct inspections *inspections, const struct inspection_r
     arguments[count++] = numbers[number++];
     snprintf(numbers[number], sizeof(numbers[0]), "%" PRIx64, request->end);
     arguments[count++] = numbers[number++];
+    arguments[count++] = (char *)(request->file < 0 ? HELPER_BY_MAPPING
+                                  : request->direct ? HELPER_GIVEN_DIRECT
+                                                    : HELPER_GIVEN);
     arguments[count++] = inspections->cache;
     for (size_t i = 0; i < request->also_count && i < INSPECTION_ALSO_MAX; i++) {
         snprintf(numbers[number], sizeof(numbers[0]), "%" PRIx64, request->also[i]);
@@ -192,7 +199,7 @@ int inspections_start(struct inspections *inspections, const struct inspection_r
     /* Not clone3: systemd's RestrictNamespaces= refuses it. */
     long child = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, NULL, &process, NULL, NULL);
     if (child == 0)
-        become_helper(inspections->program, arguments, pipe_fds[1], group);
+        become_helper(inspections->program, arguments, pipe_fds[1], group, request->file);
     int status = child < 0 ? -errno : 0;
     if (group >= 0)
         close(group);

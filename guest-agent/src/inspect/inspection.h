@@ -19,6 +19,8 @@ struct inspection_request {
     pid_t pid;
     uint64_t account;
     uint64_t start, end; /* of the mapping */
+    int file;            /* the file (O_PATH), while the request is started; -1: the helper finds it by the mapping */
+    bool direct;         /* look.h */
     uint64_t also[INSPECTION_ALSO_MAX];
     size_t also_count;
 };

@@ -22,20 +22,57 @@ struct look_job {
 
 static _Atomic uint32_t looks_running;
 
-static void identify(const struct look_job *job, const struct mapping *mapping, struct look_object *object)
+/* Threads that have ended a look wait for the next one: to make a thread takes 50 us of a program's start. The mutex
+ * protects both members. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint32_t threads;      /* that wait, and for which no job is here yet */
+    struct look_job *next; /* for one of the waiting threads; NULL: none */
+} idle = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+void look_close_file(struct look_object *object)
+{
+    if (object->file >= 0)
+        close(object->file);
+    object->file = -1;
+}
+
+void look_free(struct look *look)
+{
+    for (uint32_t i = 0; look != NULL && i < look->count; i++)
+        look_close_file(&look->objects[i]);
+    free(look);
+}
+
+static void identify(const struct look_job *job, const struct mapping *mapping, struct look_object *object,
+                     uint32_t *files)
 {
     int fd = mapped_file_open(job->proc, job->pid, mapping, O_PATH, &object->direct);
     if (fd < 0)
         return;
     object->identified = file_identity_of(fd, &object->identity) == 0;
     object->provider = object->identified && object->identity.root_only && provider_named(mapping->path);
-    close(fd);
+    if (object->identified && !object->provider && *files < LOOK_FILES_MAX) {
+        (*files)++;
+        object->file = fd;
+    } else {
+        close(fd);
+    }
+}
+
+/* Whether a line of PROC/PID/maps is of memory that is not executable: most are. */
+static bool is_data(const char *line)
+{
+    const char *rights = strchr(line, ' ');
+    return rights != NULL && strnlen(rights, 4) == 4 && rights[3] == '-';
 }
 
 static struct look *read_mappings(const struct look_job *job)
 {
-    char path[PATH_MAX + 32], *line = NULL;
+    char path[PATH_MAX + 32], buffer[16384], *line = NULL;
     size_t size = 0;
+    uint32_t files = 0;
     struct mapping *mapping = malloc(sizeof(*mapping));
     struct look *look = malloc(sizeof(*look) + LOOK_OBJECTS_MAX * sizeof(struct look_object));
     snprintf(path, sizeof(path), "%s/%d/maps", job->proc, (int)job->pid);
@@ -45,8 +82,11 @@ static struct look *read_mappings(const struct look_job *job)
         look = NULL;
     } else {
         *look = (struct look){.complete = true};
+        setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* of 1 KiB else */
     }
     while (look != NULL && getline(&line, &size, file) > 0) {
+        if (is_data(line))
+            continue;
         line[strcspn(line, "\n")] = '\0';
         if (!mapping_parse(line, mapping)) {
             look->complete = false;
@@ -63,8 +103,9 @@ static struct look *read_mappings(const struct look_job *job)
                                        .end = mapping->end,
                                        .offset = mapping->offset,
                                        .writable = mapping->writable,
-                                       .in_memory = strncmp(mapping->path, "/memfd:", 7) == 0};
-        identify(job, mapping, object);
+                                       .in_memory = strncmp(mapping->path, "/memfd:", 7) == 0,
+                                       .file = -1};
+        identify(job, mapping, object, &files);
     }
     free(line);
     free(mapping);
@@ -77,13 +118,12 @@ static struct look *read_mappings(const struct look_job *job)
 static void free_job(struct look_job *job)
 {
     close(job->event);
-    free(job->look);
+    look_free(job->look);
     free(job);
 }
 
-static void *run(void *context)
+static void run(struct look_job *job)
 {
-    struct look_job *job = context;
     uint64_t one = 1;
     int event = job->event;
     job->look = read_mappings(job);
@@ -99,7 +139,49 @@ static void *run(void *context)
         close(event);
     }
     atomic_fetch_sub_explicit(&looks_running, 1, memory_order_relaxed); /* a count alone */
+}
+
+/* A thread for looks. It ends with the agent. */
+static void *serve(void *context)
+{
+    for (struct look_job *job = context;;) {
+        run(job);
+        pthread_mutex_lock(&idle.mutex);
+        idle.threads++;
+        while (idle.next == NULL)
+            pthread_cond_wait(&idle.changed, &idle.mutex);
+        job = idle.next;
+        idle.next = NULL;
+        pthread_mutex_unlock(&idle.mutex);
+    }
     return NULL;
+}
+
+/* Gives the job to a thread that waits. False: none does. */
+static bool give_to_idle(struct look_job *job)
+{
+    pthread_mutex_lock(&idle.mutex);
+    bool given = idle.threads > 0 && idle.next == NULL;
+    if (given) {
+        idle.threads--;
+        idle.next = job;
+        pthread_cond_signal(&idle.changed);
+    }
+    pthread_mutex_unlock(&idle.mutex);
+    return given;
+}
+
+static bool give_to_new_thread(struct look_job *job)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 128 * 1024);
+    bool made = pthread_create(&thread, &attributes, serve, job) == 0;
+    pthread_attr_destroy(&attributes);
+    return made;
 }
 
 struct look_job *look_start(const char *proc, pid_t pid, int event)
@@ -109,23 +191,14 @@ struct look_job *look_start(const char *proc, pid_t pid, int event)
     struct look_job *job = calloc(1, sizeof(*job));
     if (job == NULL)
         return NULL;
-    pthread_attr_t attributes;
-    pthread_t thread;
     job->pid = pid;
     job->event = fcntl(event, F_DUPFD_CLOEXEC, 0);
-    bool good = job->event >= 0 && snprintf(job->proc, sizeof(job->proc), "%s", proc) < (int)sizeof(job->proc) &&
-                pthread_attr_init(&attributes) == 0;
-    if (good) {
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&attributes, 128 * 1024);
+    if (job->event >= 0 && snprintf(job->proc, sizeof(job->proc), "%s", proc) < (int)sizeof(job->proc)) {
         atomic_fetch_add_explicit(&looks_running, 1, memory_order_relaxed);
-        good = pthread_create(&thread, &attributes, run, job) == 0;
-        if (!good)
-            atomic_fetch_sub_explicit(&looks_running, 1, memory_order_relaxed);
-        pthread_attr_destroy(&attributes);
+        if (give_to_idle(job) || give_to_new_thread(job))
+            return job;
+        atomic_fetch_sub_explicit(&looks_running, 1, memory_order_relaxed);
     }
-    if (good)
-        return job;
     if (job->event >= 0)
         close(job->event);
     free(job);
@@ -147,6 +220,6 @@ void look_leave(struct look_job *job)
     if (atomic_compare_exchange_strong_explicit(&job->state, &runs, JOB_LEFT, memory_order_acq_rel,
                                                 memory_order_acquire))
         return;
-    free(job->look);
+    look_free(job->look);
     free(job);
 }

@@ -271,7 +271,7 @@ void clients_worked(struct clients *clients, uint64_t cpu_ns, uint64_t now_ns)
 
 /* Makes the page and its sealed file. Returns the descriptor of the file. On failure frees everything, and
  * returns -1. */
-static int make_page(const struct clients *clients, struct client *client, uint32_t team_limit)
+static int make_page(struct client *client, uint32_t team_limit)
 {
     int fd = memfd_create("vscaf-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
@@ -291,15 +291,11 @@ static int make_page(const struct clients *clients, struct client *client, uint3
     page->magic = VSCAF_PAGE_MAGIC;
     page->version = VSCAF_PAGE_VERSION;
     page->bytes = VSCAF_PAGE_BYTES;
-    page->sections_max = VSCAF_SECTIONS;
     /* Relaxed: no other process has the page yet, and sending its file orders these stores before the process's
      * loads. */
     atomic_store_explicit(&page->team_size, 1, memory_order_relaxed);
     atomic_store_explicit(&page->team_limit, team_limit, memory_order_relaxed);
-    if (clients->process_cpus != NULL)
-        process_cpus_read(clients->process_cpus, client->pid, client->connected_ns, &client->bounds);
-    uint32_t told = client->bounds.told > 0 ? client->bounds.told : team_limit;
-    atomic_store_explicit(&page->team_told, told < VSCAF_MAX_TEAM ? told : VSCAF_MAX_TEAM, memory_order_relaxed);
+    atomic_store_explicit(&page->team_told, team_limit, memory_order_relaxed);
     client->page = page;
     client->answer_fd = fd;
     return fd;
@@ -379,7 +375,7 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     utf8_printable(client->name, sizeof(client->name), join.name);
     replace_older(clients, client);
     bool permitted = may_join(clients, client);
-    int page_fd = permitted ? make_page(clients, client, team_limit) : -1;
+    int page_fd = permitted ? make_page(client, team_limit) : -1;
     if (page_fd < 0) {
         if (permitted && !clients->shortage_logged)
             log_line("process %d (%s) runs on unmanaged: no memory for its page (logged once)", (int)client->pid,
@@ -391,8 +387,6 @@ enum clients_event clients_serve(struct clients *clients, struct client *client,
     }
     client->newcomer = client->running = true;
     clients->joined++;
-    if (!clients->answer_later)
-        clients_answer(client);
     return CLIENTS_JOINED;
 }
 

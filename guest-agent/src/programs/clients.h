@@ -95,11 +95,9 @@ struct clients {
     int epoll;        /* for the connections (client_poll.h); -1: none */
     uint32_t joined;
     bool shortage_logged; /* a lack of resources was logged */
-    bool answer_later;    /* after a join the caller calls clients_answer() */
 
     /* Limits. */
     const char *proc;
-    const struct process_cpus *process_cpus; /* the CPUs that are there for a process; NULL: not known */
     struct admission admission;
     struct socket_acl acl;
     bool rights_refused; /* the kernel refuses attached descriptors */
@@ -138,8 +136,8 @@ enum clients_event {
     CLIENTS_STATUS_REQUESTED, /* it asked for the status: the caller must answer and drop the connection */
 };
 
-/* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. Its answer is
- * sent at once, unless answer_later is set. */
+/* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. Then
+ * the caller must call clients_answer(). */
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit);
 
 /* Sends the answer to a join, if it is still to be sent. The page must be complete. */

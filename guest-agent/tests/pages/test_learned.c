@@ -301,7 +301,7 @@ static void test_hostile_page(void **state)
     uint32_t seed = 99, found_points = 0;
     for (int round = 0; round < 20000; round++) {
         uint32_t *words = (uint32_t *)&fixture->page;
-        for (size_t i = 0; i < offsetof(struct vscaf_page, sections) / sizeof(*words); i++) {
+        for (size_t i = 0; i < offsetof(struct vscaf_page, known) / sizeof(*words); i++) {
             seed = seed * 1664525u + 1013904223u;
             words[i] = (seed >> 28) == 0 ? UINT32_MAX : (seed >> 28) < 8 ? 0 : seed >> (seed >> 7) % 32;
         }

@@ -15,16 +15,46 @@
 /* libgomp has no header for the symbols that compilers call. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-#define SECTION(fn, num_threads, call)                                                                                 \
-    struct section section;                                                                                            \
-    struct decompose sample;                                                                                           \
-    section_begin(&section, fn, data, num_threads);                                                                    \
-    if (__builtin_expect(section.decompose_due, 0))                                                                    \
-        decompose_begin(&sample, &section);                                                                            \
-    call;                                                                                                              \
-    if (__builtin_expect(section.decompose_due, 0))                                                                    \
-        decompose_end(&sample, &section);                                                                              \
-    section_end(&section)
+/* The construct fn(data) with `num_threads`, on the fast or on the full path. `call` starts it with `runtime` and
+ * `threads`. */
+#define SECTION(num_threads, call)                                                                                     \
+    struct fast_section fast;                                                                                          \
+    if (fast_path_begin(&fast, fn, num_threads)) {                                                                     \
+        const struct runtime *runtime = fast_path.runtime;                                                             \
+        unsigned threads = fast_path.team.argument;                                                                    \
+        call;                                                                                                          \
+        fast_path_end(&fast);                                                                                          \
+    } else {                                                                                                           \
+        struct sampled_section full;                                                                                   \
+        sampled_begin(&full, fn, data, num_threads, fast.counted);                                                     \
+        const struct runtime *runtime = full.section.runtime;                                                          \
+        unsigned threads = full.section.team.argument;                                                                 \
+        fn = full.section.fn;                                                                                          \
+        data = full.section.data;                                                                                      \
+        call;                                                                                                          \
+        sampled_end(&full);                                                                                            \
+    }
+
+/* A section on the full path, which may be sampled. */
+struct sampled_section {
+    struct section section;
+    struct decompose sample;
+};
+
+static void sampled_begin(struct sampled_section *full, outlined_function *fn, void *data, unsigned num_threads,
+                          const struct vscaf_page *counted)
+{
+    section_begin(&full->section, fn, data, num_threads, counted);
+    if (full->section.decompose_due)
+        decompose_begin(&full->sample, &full->section);
+}
+
+static void sampled_end(struct sampled_section *full)
+{
+    if (full->section.decompose_due)
+        decompose_end(&full->sample, &full->section);
+    section_end(&full->section);
+}
 
 /* A program that is linked with OpenMP asks to join when it starts, not at its first section. Setting up its data keeps
  * a CPU busy too, and a resting guest has to ask for one. The answer is taken when it is first needed. A program that
@@ -44,18 +74,17 @@ __attribute__((constructor)) static void join_at_start(void)
 
 VSCAF_EXPORT void GOMP_parallel(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
 {
-    SECTION(fn, num_threads, section.runtime->parallel(section.fn, section.data, section.team.argument, flags));
+    SECTION(num_threads, runtime->parallel(fn, data, threads, flags));
 }
 
 VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data, unsigned num_threads, unsigned flags)
 {
     /* Never sampled: the runtime itself looks into `data` for the data to reduce. */
     struct section section;
-    section.counted = NULL;
-    section_begin_full(&section, fn, data, num_threads);
+    section_begin(&section, fn, data, num_threads, NULL);
     unsigned threads = section.runtime->reductions(fn, data, section.team.argument, flags);
     section.team.size = threads;
-    section_end_full(&section);
+    section_end(&section);
     return threads;
 }
 
@@ -63,9 +92,7 @@ VSCAF_EXPORT unsigned GOMP_parallel_reductions(outlined_function *fn, void *data
     VSCAF_EXPORT void name(outlined_function *fn, void *data, unsigned num_threads, long start, long end, long step,   \
                            long chunk, unsigned flags)                                                                 \
     {                                                                                                                  \
-        SECTION(fn, num_threads,                                                                                       \
-                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step,             \
-                                        chunk, flags));                                                                \
+        SECTION(num_threads, runtime->member(fn, data, threads, start, end, step, chunk, flags));                      \
     }
 LOOP(GOMP_parallel_loop_static, loop_static)
 LOOP(GOMP_parallel_loop_dynamic, loop_dynamic)
@@ -77,9 +104,7 @@ LOOP(GOMP_parallel_loop_nonmonotonic_guided, loop_nonmonotonic_guided)
     VSCAF_EXPORT void name(outlined_function *fn, void *data, unsigned num_threads, long start, long end, long step,   \
                            unsigned flags)                                                                             \
     {                                                                                                                  \
-        SECTION(fn, num_threads,                                                                                       \
-                section.runtime->member(section.fn, section.data, section.team.argument, start, end, step,             \
-                                        flags));                                                                       \
+        SECTION(num_threads, runtime->member(fn, data, threads, start, end, step, flags));                             \
     }
 LOOP_RUNTIME(GOMP_parallel_loop_runtime, loop_runtime)
 LOOP_RUNTIME(GOMP_parallel_loop_nonmonotonic_runtime, loop_nonmonotonic_runtime)
@@ -88,7 +113,7 @@ LOOP_RUNTIME(GOMP_parallel_loop_maybe_nonmonotonic_runtime, loop_maybe_nonmonoto
 VSCAF_EXPORT void GOMP_parallel_sections(outlined_function *fn, void *data, unsigned num_threads, unsigned count,
                                          unsigned flags)
 {
-    SECTION(fn, num_threads, section.runtime->sections(section.fn, section.data, section.team.argument, count, flags));
+    SECTION(num_threads, runtime->sections(fn, data, threads, count, flags));
 }
 
 /* Host teams run one after the other and do not count as a level. Their parallel regions are the sections. */
@@ -111,7 +136,7 @@ static _Thread_local struct section pending __attribute__((tls_model("initial-ex
 static const struct runtime *pair_begin(struct section *section, outlined_function *fn, void *data,
                                         unsigned num_threads)
 {
-    section_begin(section, fn, data, num_threads);
+    section_begin(section, fn, data, num_threads, NULL);
     if (section->attachment) {
         memcpy(&pending, section, sizeof pending);
         if (section->site == &section->spare.site) {

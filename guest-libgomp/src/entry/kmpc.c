@@ -65,16 +65,13 @@ static bool passes_unchanged(const struct runtime *runtime)
     return !runtime->kmpc || atomic_load_explicit(&teams_running, memory_order_relaxed);
 }
 
-/* Announces the page's team size. If the program announced a number, that number is kept. */
-static void announce(const struct section *section, void *loc)
+/* Announces the team's size. */
+static void announce(const struct runtime *runtime, const struct team *team, void *loc)
 {
     /* A number above the limit has the same effect, but the runtime would print a warning. */
-    unsigned threads = section->team.argument;
-    if (section->team.size && section->team.size < threads)
-        threads = section->team.size;
-    bool listed = !section->attachment && atomic_load_explicit(&list_announced, memory_order_relaxed);
-    if (threads && !listed)
-        section->runtime->push_threads(loc, section->runtime->thread_number(loc), (int32_t)threads);
+    unsigned threads = team->size && team->size < team->argument ? team->size : team->argument;
+    if (threads)
+        runtime->push_threads(loc, runtime->thread_number(loc), (int32_t)threads);
 }
 
 /* Calls the fork with its `count` arguments, which are in `arguments`. */
@@ -95,14 +92,38 @@ static void call_fork(const struct runtime *runtime, fork_function *function, ui
     variadic_call(any, count, arguments);
 }
 
-/* Begins a section and announces its team size, unless a clause gives the size. */
-static void begin(struct section *section, microtask_function *fn, int32_t clause, void *loc)
+/* A section on either path. */
+struct fork_section {
+    bool fast;
+    struct fast_section on_fast_path;
+    struct section section; /* on the full path */
+};
+
+/* Begins a section and announces its team size. If the program announced a number, that number is kept. Returns the
+ * runtime. */
+static const struct runtime *begin(struct fork_section *fork, microtask_function *fn, int32_t clause, void *loc)
 {
     outlined_function *outlined;
     memcpy(&outlined, &fn, sizeof outlined);
-    section_begin(section, outlined, NULL, (unsigned)clause);
-    if (!clause)
-        announce(section, loc);
+    fork->fast = fast_path_begin(&fork->on_fast_path, outlined, (unsigned)clause);
+    if (fork->fast) {
+        announce(fast_path.runtime, &fast_path.team, loc);
+        return fast_path.runtime;
+    }
+    struct section *section = &fork->section;
+    section_begin(section, outlined, NULL, (unsigned)clause, fork->on_fast_path.counted);
+    bool listed = !section->attachment && atomic_load_explicit(&list_announced, memory_order_relaxed);
+    if (!clause && !listed)
+        announce(section->runtime, &section->team, loc);
+    return section->runtime;
+}
+
+static void end(struct fork_section *fork)
+{
+    if (fork->fast)
+        fast_path_end(&fork->on_fast_path);
+    else
+        section_end(&fork->section);
 }
 
 static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint64_t *arguments)
@@ -114,10 +135,10 @@ static void section_fork(void *loc, microtask_function *fn, uint64_t count, uint
         call_fork(runtime, runtime->fork_call, count, arguments);
         return;
     }
-    struct section section;
-    begin(&section, fn, clause, loc);
-    call_fork(section.runtime, section.runtime->fork_call, count, arguments);
-    section_end(&section);
+    struct fork_section fork;
+    runtime = begin(&fork, fn, clause, loc);
+    call_fork(runtime, runtime->fork_call, count, arguments);
+    end(&fork);
 }
 
 #define COLLECT_ARGUMENTS(loc, count, fn)                                                                              \
@@ -150,12 +171,12 @@ VSCAF_EXPORT void __kmpc_fork_call_if(void *loc, int32_t count, microtask_functi
         runtime->fork_call_if(loc, count, fn, condition, data);
         return;
     }
-    struct section section;
-    begin(&section, fn, clause, loc);
+    struct fork_section fork;
+    runtime = begin(&fork, fn, clause, loc);
     forwarded = fn;
-    section.runtime->fork_call_if(loc, count, fn, condition, data);
+    runtime->fork_call_if(loc, count, fn, condition, data);
     forwarded = NULL;
-    section_end(&section);
+    end(&fork);
 }
 
 /* The runtime chooses the numbers for a `teams` construct and for the constructs in it. All of these are left alone. */

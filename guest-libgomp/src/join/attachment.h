@@ -14,8 +14,7 @@
 struct attachment {
     struct vscaf_page *page;
     _Atomic uint32_t epoch;         /* of the join; each join has its own, one higher than the last */
-    _Atomic uint32_t sections_used; /* the library's own count, because the page's is not trusted */
-    _Atomic uint32_t sights_used;   /* the same, for sections that it asks about */
+    _Atomic uint32_t sights_used; /* the library's own count, because the page's is not trusted */
     _Atomic uint32_t unloads;       /* of objects, before the agent was asked for the page */
     _Atomic bool joined;
     _Atomic bool fence; /* the agent's barrier does not reach this process, so sections need their own (page.h) */
@@ -26,6 +25,14 @@ struct attachment {
 
 /* Only join.c writes it. */
 extern struct attachment attachments[ATTACHMENTS];
+
+/* True if the page of that epoch has been replaced: by that of the second agent since then or, in a child made by fork, by
+ * the child's own. */
+static inline bool attachment_epoch_is_over(const struct attachment *attachment, uint32_t epoch)
+{
+    /* Relaxed: the thread that started a section did so before the page could be replaced. */
+    return atomic_load_explicit(&attachment->epoch, memory_order_relaxed) != epoch;
+}
 
 /* The page for new sections. Never NULL. */
 extern _Atomic(struct attachment *) attachment_current;

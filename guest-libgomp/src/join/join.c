@@ -91,7 +91,6 @@ void join_after_fork(void)
             map_anonymous(&attachments[i]);
         /* Relaxed, all three: the child has one thread. */
         atomic_store_explicit(&attachments[i].joined, false, memory_order_relaxed);
-        atomic_store_explicit(&attachments[i].sections_used, 0, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].sights_used, 0, memory_order_relaxed);
         atomic_store_explicit(&attachments[i].epoch, ++last_epoch, memory_order_relaxed);
     }
@@ -105,14 +104,13 @@ void join_after_fork(void)
 static bool page_is_valid(int memfd)
 {
     struct {
-        uint32_t magic, version, bytes, sections_max;
+        uint32_t magic, version, bytes;
     } header;
     struct stat status;
     int seals = fcntl(memfd, F_GET_SEALS);
     return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(memfd, &status) == 0 && status.st_size == VSCAF_PAGE_BYTES
            && pread(memfd, &header, sizeof header, 0) == (ssize_t)sizeof header && header.magic == VSCAF_PAGE_MAGIC
-           && header.version == VSCAF_PAGE_VERSION && header.bytes == VSCAF_PAGE_BYTES
-           && header.sections_max == VSCAF_SECTIONS;
+           && header.version == VSCAF_PAGE_VERSION && header.bytes == VSCAF_PAGE_BYTES;
 }
 
 static bool attach(int memfd)
@@ -127,7 +125,6 @@ static bool attach(int memfd)
         map_anonymous(next);
         return false;
     }
-    atomic_store_explicit(&next->sections_used, 0, memory_order_relaxed);
     atomic_store_explicit(&next->sights_used, 0, memory_order_relaxed);
     atomic_store_explicit(&next->unloads, unloads_at_request, memory_order_relaxed);
     atomic_store_explicit(&next->epoch, ++last_epoch, memory_order_relaxed);

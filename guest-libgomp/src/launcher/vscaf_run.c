@@ -1,5 +1,6 @@
 /* vscaf-run: starts a program with the shim preloaded. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -70,12 +71,10 @@ static bool is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* Writes the library's absolute path, if it is in this directory. */
+/* Writes the library's path, if it is in this directory, which is absolute. */
 static bool is_library(char path[PATH_MAX], const char *from, const char *directory)
 {
-    char name[PATH_MAX];
-    return (size_t)snprintf(name, sizeof name, "%s/%s/%s", from, directory, LIBRARY) < sizeof name
-           && realpath(name, path) && is_file(path);
+    return snprintf(path, PATH_MAX, "%s/%s%s", from, directory, LIBRARY) < PATH_MAX && is_file(path);
 }
 
 /* Writes the library's absolute path. False: there is none, and the reason was printed. */
@@ -97,10 +96,10 @@ static bool find_library(char path[PATH_MAX])
     if (slash) {
         *slash = '\0';
         /* In a build tree, and in an installation that may have been moved. */
-        if (is_library(path, own, ".") || is_library(path, own, VSCAF_LIBRARY_FROM_PROGRAMS))
+        if (is_library(path, own, "") || is_library(path, own, VSCAF_LIBRARY_FROM_PROGRAMS "/"))
             return true;
     }
-    if (is_library(path, VSCAF_LIBRARY_DIRECTORY, "."))
+    if (is_library(path, VSCAF_LIBRARY_DIRECTORY, ""))
         return true;
     print_error("%s is neither in %s, nor in %s from there, nor in %s: install vscaf, or set VSCAF_GOMP_LIBRARY to the "
                 "library",
@@ -153,30 +152,34 @@ static bool preload(const char *library)
 /* Counts the CPUs of a list of the kernel ("0-3,8"). 0: it cannot be read. */
 static unsigned long count_cpus(const char *path)
 {
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return 0;
-    unsigned long count = 0, first, last;
-    int next = ',';
-    while (next == ',' && fscanf(file, "%lu", &first) == 1) {
-        last = first;
-        next = fgetc(file);
-        if (next == '-' && fscanf(file, "%lu", &last) == 1)
-            next = fgetc(file);
+    char list[4096]; /* no stream: its buffer costs three system calls, and this is part of each program's start */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, list, sizeof list - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    list[length > 0 ? length : 0] = '\0';
+    unsigned long count = 0;
+    for (char *at = list, *end;; at = end + 1) {
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        if (end == at)
+            return count;
+        if (*end == '-')
+            last = strtoul(end + 1, &end, 10);
         count += last - first + 1;
+        if (*end != ',')
+            return count;
     }
-    fclose(file);
-    return count;
 }
 
 /* Whether nobody has chosen CPUs for this process (taskset, a container's cpuset). It then may use all that are online,
  * or all that the agent has not parked. */
 static bool may_use_all_cpus(void)
 {
-    cpu_set_t allowed[8];
-    if (sched_getaffinity(0, sizeof allowed, allowed) != 0)
+    unsigned long allowed[128] = {0}, count = 0;
+    if (sched_getaffinity(0, sizeof allowed, (cpu_set_t *)allowed) != 0)
         return false;
-    unsigned long count = (unsigned long)CPU_COUNT_S(sizeof allowed, allowed);
+    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++)
+        count += (unsigned long)__builtin_popcountl(allowed[i]);
     return count == count_cpus(ONLINE_CPUS)
            || (access(PARTITION, F_OK) == 0 && count == count_cpus(CGROUP "/cpuset.cpus.effective"));
 }

@@ -364,7 +364,7 @@ static __attribute__((noinline)) void next_phase(struct vscaf_page *page, uint64
 static void rate_end(struct section *section, uint64_t ticks, uint64_t represented_instances)
 {
     struct set *set = learning.set;
-    if (!set || section_outlived_page(section))
+    if (!set || attachment_epoch_is_over(section->attachment, section->epoch))
         return;
     uint64_t now = section->start + ticks;
     uint32_t number = section->site->number;

@@ -48,8 +48,7 @@ struct call_site *call_site_numbered(uint32_t number)
     return number < used && number < CALL_SITE_POOL ? &call_site_pool[number] : NULL;
 }
 
-/* Not inlined into call_site_of, because it is never on the hot path. */
-static __attribute__((noinline)) struct call_site *resolve(const void *address, struct call_site_bucket *bucket,
+static struct call_site *resolve(const void *address, struct call_site_bucket *bucket,
                                                        struct call_site_spare *spare)
 {
     int saved_errno = errno;
@@ -70,7 +69,7 @@ static __attribute__((noinline)) struct call_site *resolve(const void *address, 
     return resolved;
 }
 
-struct call_site *call_site_of(const void *address, struct call_site_spare *spare)
+struct call_site *call_site_search(const void *address, struct call_site_spare *spare)
 {
     uintptr_t key = (uintptr_t)address;
     uint32_t index = call_site_bucket_of(key);

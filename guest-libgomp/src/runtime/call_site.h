@@ -9,8 +9,6 @@
 
 #include "runtime/object.h"
 
-struct vscaf_point;
-
 #define CALL_SITE_BITS 13u
 #define CALL_SITES (1u << CALL_SITE_BITS)
 
@@ -19,7 +17,6 @@ struct call_site {
     _Atomic(struct object *) object;
     _Atomic uint32_t generation;
     uint64_t offset;        /* from the object's load address */
-    _Atomic uint64_t slot;  /* slot of this section on the page of the current join; section.c has its format */
     _Atomic uint32_t verdict;  /* vscaf_verdict_word; VSCAF_VERDICT_NONE: not known yet (team/verdicts.c) */
     _Atomic uint8_t keeps;     /* whether it counts as one that may have left data in its threads; team/verdicts.c */
     _Atomic uint32_t sight;    /* its place on the page where the verdict is awaited, plus 1; 0: the page has none left */
@@ -30,9 +27,6 @@ struct call_site {
     uint32_t skip;          /* so many of these are still to come */
     uint32_t fast_path;     /* the number of the fast path that it may take (section/fast_path.h); 0: none */
     uint32_t mean_ticks;    /* moving average, rounded down; 0: no instance was timed */
-    struct vscaf_point *point; /* booked there last, at team size point_team, on the page of point_epoch */
-    uint32_t point_epoch;
-    uint32_t point_team;
     uint32_t number;         /* in the order of first learning, from 1; 0: none yet (rate.c) */
     uint32_t reuse_distance; /* sections that ran since it ran before; 0: it runs for the first time (context.c) */
     uint32_t last_step;      /* its last place in the program's sequence of sections (context.c) */
@@ -66,7 +60,7 @@ struct call_site *call_site_numbered(uint32_t number);
 static inline struct call_site *call_site_known(uintptr_t key)
 {
     struct call_site_bucket *bucket = &call_site_buckets[call_site_bucket_of(key)];
-    /* Memory orders: see call_site_of. */
+    /* Memory orders: see call_site_search. */
     if (atomic_load_explicit(&bucket->key, memory_order_relaxed) != key)
         return NULL;
     struct call_site *site = atomic_load_explicit(&bucket->site, memory_order_acquire);
@@ -79,7 +73,16 @@ static inline struct call_site *call_site_known(uintptr_t key)
 
 /* The site of the code at `address`. Never fails. Makes system calls and takes locks only at the first call for an
  * address, and at the first one after a dlclose that unloaded something. */
-struct call_site *call_site_of(const void *address, struct call_site_spare *spare);
+static inline struct call_site *call_site_of(const void *address, struct call_site_spare *spare);
+
+/* The same, for an address that is not quickly found. */
+struct call_site *call_site_search(const void *address, struct call_site_spare *spare);
+
+static inline struct call_site *call_site_of(const void *address, struct call_site_spare *spare)
+{
+    struct call_site *site = call_site_known((uintptr_t)address);
+    return __builtin_expect(site != NULL, 1) ? site : call_site_search(address, spare);
+}
 
 static inline const struct runtime *call_site_runtime(struct call_site *site)
 {

@@ -111,7 +111,7 @@ void decompose_end(struct decompose *sample, const struct section *section)
     uint64_t scale = atomic_load_explicit(&clock_scale, memory_order_relaxed);
     uint32_t threads = atomic_load_explicit(&sample->threads, memory_order_relaxed);
     if (!scale || !threads || !atomic_load_explicit(&attachment->joined, memory_order_relaxed)
-        || section_outlived_page(section))
+        || attachment_epoch_is_over(section->attachment, section->epoch))
         return;
     double ns_per_tick = (double)scale * 0x1p-32;
     double wall = (double)(int64_t)(clock_ticks() - sample->began);

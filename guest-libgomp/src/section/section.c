@@ -13,15 +13,11 @@
 #include "team/masters.h"
 #include "team/verdicts.h"
 
-/* struct call_site.slot: the high half is the epoch of the join, the low half the state. */
-#define SLOT_CLAIMING 0xffffffffu
-#define SLOT_NONE 0xfffffffeu /* the page has no free slot: the section counts as dropped */
-
 /* A section whose mean is below these limits (some us) is timed by random samples; above, each instance is timed. A
  * tick is 0.2 to 1 ns. So two readings of the clock cost less than 1% of any section that they time, or are rare. */
 #define TINY_TICKS 2048u
 #define SMALL_TICKS 8192u
-#define TINY_GAP_MASK 31u
+#define TINY_GAP_MASK 127u
 #define SMALL_GAP_MASK 7u
 
 _Thread_local struct section_thread section_thread;
@@ -30,103 +26,6 @@ _Atomic bool section_multiple_masters;
 struct fast_path fast_path = {.number = 1};
 
 static uint64_t random_state = 88172645463325252u;
-
-static inline uint64_t slot_of(uint32_t epoch, uint32_t state)
-{
-    return (uint64_t)epoch << 32 | state;
-}
-
-/* The slot of the section on the page of this epoch. SLOT_NONE or SLOT_CLAIMING: it has none, or none yet. */
-static __attribute__((noinline)) uint32_t claim_slot(struct section *section, uint64_t seen)
-{
-    struct call_site *site = section->site;
-    uint32_t epoch = section->epoch;
-    if ((uint32_t)(seen >> 32) > epoch)
-        return SLOT_CLAIMING; /* the section ran on the page of an earlier agent */
-    if (!atomic_compare_exchange_strong_explicit(&site->slot, &seen, slot_of(epoch, SLOT_CLAIMING),
-                                                 memory_order_relaxed, memory_order_relaxed))
-        return SLOT_CLAIMING; /* another thread claims it now; this one instance is not booked */
-
-    struct vscaf_section *sections = section->attachment->page->sections;
-    uint64_t build_id = atomic_load_explicit(&site->object, memory_order_relaxed)->build_id;
-    uint64_t offset = site->offset ? site->offset : 1; /* 0 would mean free */
-    /* A library that was unloaded and loaded again has new call sites with the same names. */
-    uint32_t used = atomic_load_explicit(&section->attachment->sections_used, memory_order_relaxed);
-    uint32_t index = 0;
-    while (index < used && index < VSCAF_SECTIONS
-           && (atomic_load_explicit(&sections[index].offset, memory_order_relaxed) != offset
-               || atomic_load_explicit(&sections[index].build_id, memory_order_relaxed) != build_id))
-        index++;
-    if (index >= used && index < VSCAF_SECTIONS) {
-        index = atomic_fetch_add_explicit(&section->attachment->sections_used, 1, memory_order_relaxed);
-        if (index < VSCAF_SECTIONS) {
-            atomic_store_explicit(&sections[index].build_id, build_id, memory_order_relaxed);
-            /* Release: the offset marks the slot as used, so the name must be complete. */
-            atomic_store_explicit(&sections[index].offset, offset, memory_order_release);
-            atomic_fetch_add_explicit(&section->attachment->page->sections_used, 1, memory_order_release);
-        }
-    }
-    if (index >= VSCAF_SECTIONS)
-        index = SLOT_NONE;
-    /* Relaxed: only the index matters, and nothing is removed from the page. */
-    atomic_store_explicit(&site->slot, slot_of(epoch, index), memory_order_relaxed);
-    return index;
-}
-
-/* The section's point at the size of its team. NULL: there is none, or none yet. Then `ns` is counted in other_ns, or
- * the section as dropped. */
-static __attribute__((noinline)) struct vscaf_point *find_point(struct section *section, uint64_t ns)
-{
-    uint64_t seen = atomic_load_explicit(&section->site->slot, memory_order_relaxed);
-    uint32_t index = (uint32_t)seen;
-    struct vscaf_page *page = section->attachment->page;
-    if (__builtin_expect((uint32_t)(seen >> 32) != section->epoch || index >= VSCAF_SECTIONS, 0)) {
-        if ((uint32_t)(seen >> 32) != section->epoch)
-            index = claim_slot(section, seen);
-        if (index == SLOT_NONE)
-            atomic_fetch_add_explicit(&page->sections_dropped, 1, memory_order_relaxed);
-        if (index >= VSCAF_SECTIONS)
-            return NULL;
-    }
-    struct vscaf_section *entry = &page->sections[index];
-    uint32_t size = section->team.size;
-    for (uint32_t i = 0; size && i < VSCAF_POINTS; i++) {
-        struct vscaf_point *point = &entry->points[i];
-        uint32_t found = atomic_load_explicit(&point->team_size, memory_order_relaxed);
-        if (!found
-            && atomic_compare_exchange_strong_explicit(&point->team_size, &found, size, memory_order_relaxed,
-                                                       memory_order_relaxed))
-            found = size;
-        if (found == size) {
-            if (section->owned) {
-                section->site->point = point;
-                section->site->point_epoch = section->epoch;
-                section->site->point_team = size;
-                section->site->fast_path = 0;
-            }
-            return point;
-        }
-    }
-    atomic_fetch_add_explicit(&entry->other_ns, ns, memory_order_relaxed);
-    return NULL;
-}
-
-/* Books one instance. If it was timed, `ns` also stands for the instances before it that were not. */
-static inline void book(struct section *section, uint64_t ns, bool locked)
-{
-    struct call_site *site = section->site;
-    struct vscaf_point *point;
-    if (__builtin_expect(section->owned && site->point_epoch == section->epoch
-                             && site->point_team == section->team.size, 1))
-        point = site->point;
-    else
-        point = find_point(section, ns);
-    if (!point)
-        return;
-    section_add(&point->count, 1, locked);
-    if (ns)
-        section_add(&point->ns, ns, locked);
-}
 
 static inline uint32_t gap_after(uint32_t mean_ticks)
 {
@@ -174,7 +73,8 @@ static void begin_nested(struct section *section, unsigned requested, int level)
 
 /* For each thread except the owner, and for the owner when several threads start sections. True: the meter sees the
  * section. */
-static __attribute__((noinline)) bool begin_shared(struct section *section, unsigned requested)
+static __attribute__((noinline)) bool begin_shared(struct section *section, unsigned requested,
+                                                   const struct vscaf_page *counted)
 {
     const struct runtime *runtime = section->runtime;
     int level = runtime->get_level();
@@ -204,7 +104,7 @@ static __attribute__((noinline)) bool begin_shared(struct section *section, unsi
     section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
     if (!section->owned)
         atomic_fetch_add_explicit(&page->started_others, 1, memory_order_relaxed);
-    else if (section->counted != page)
+    else if (counted != page)
         section_add(&page->started, 1, false);
     order_start(attachment);
     section->team = team_of_section(runtime, section->site, page, requested, section->site != &section->spare.site);
@@ -222,6 +122,15 @@ struct inputs {
     uint32_t generation;
     uint32_t team_size;
 };
+
+/* Whether the team is the one of the fast path: the section only is on the full one because it is timed. */
+static inline bool fast_path_holds(const struct section *section, const struct inputs *inputs, unsigned requested)
+{
+    /* Relaxed: as on the fast path. */
+    return !requested && section->site->fast_path == fast_path.number && inputs->generation == fast_path.generation
+           && inputs->team_size == fast_path.team_size && section->epoch == fast_path.epoch
+           && atomic_load_explicit(&section->attachment->page->control, memory_order_relaxed) == fast_path.control;
+}
 
 /* The number of the fast path for the section's next instances; 0: they may take none. `control`: the page's, after the
  * user's settings. If the values have changed since the team was chosen, that path is never taken. If a
@@ -260,7 +169,8 @@ static uint32_t prepare_fast_path(const struct section *section, const struct in
     return fast_path.number;
 }
 
-void section_begin_full(struct section *section, outlined_function *fn, void *data, unsigned requested)
+void section_begin(struct section *section, outlined_function *fn, void *data, unsigned requested,
+                   const struct vscaf_page *counted)
 {
     const void *address;
     memcpy(&address, &fn, sizeof address);
@@ -272,11 +182,9 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     section->runtime = runtime;
     section->attachment = NULL;
     section->meter = NULL;
-    section->disturbed = false;
     section->team = (struct team){.argument = requested};
     section->owned = false;
     section->decompose_due = false;
-    section->on_fast_path = false;
     section->fast_path = 0;
     section->leased = 0;
     section->width = section_thread.width;
@@ -298,7 +206,7 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     bool learn = false;
     if (__builtin_expect(atomic_load_explicit(&section_owner, memory_order_relaxed) != &section_thread
                              || atomic_load_explicit(&section_multiple_masters, memory_order_relaxed), 0)) {
-        learn = begin_shared(section, requested);
+        learn = begin_shared(section, requested, counted);
     } else {
         section->owned = true;
         section->start = 0;
@@ -314,7 +222,7 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
         struct vscaf_page *page = attachment->page;
         section->attachment = attachment;
         section->epoch = atomic_load_explicit(&attachment->epoch, memory_order_relaxed);
-        if (section->counted != page)
+        if (counted != page)
             section_add(&page->started, 1, false);
         order_start(attachment);
         /* Acquire: all that changed before the generation is visible. */
@@ -322,15 +230,20 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
             .generation = atomic_load_explicit(&program_generation, memory_order_acquire),
             .team_size = atomic_load_explicit(&page->team_size, memory_order_relaxed),
         };
-        section->team = team_of_section(runtime, site, page, requested, site != &section->spare.site);
         section->decompose_due = section->start && decompose_is_due(section->start);
         uint32_t control = permission_control(page);
+        if (fast_path_holds(section, &inputs, requested)) {
+            section->team = fast_path.team;
+            section->fast_path = fast_path.number;
+        } else {
+            section->team = team_of_section(runtime, site, page, requested, site != &section->spare.site);
+            section->fast_path = prepare_fast_path(section, &inputs, control);
+        }
         if (__builtin_expect(control & (VSCAF_CONTROL_LEARN | VSCAF_CONTROL_CALL), 0)) {
             if (control & VSCAF_CONTROL_CALL)
                 join_call(section->attachment, control >> VSCAF_CONTROL_CALL_SHIFT);
             learn = (control & VSCAF_CONTROL_LEARN) != 0;
         }
-        section->fast_path = prepare_fast_path(section, &inputs, control);
         if (__builtin_expect(meter_under_way && !learn, 0))
             atomic_load_explicit(&meter_current, memory_order_relaxed)->pause();
     }
@@ -348,7 +261,7 @@ void section_begin_full(struct section *section, outlined_function *fn, void *da
     team_starts(section->team.decided ? section->team.size : 0);
 }
 
-void section_end_full(struct section *section)
+void section_end(struct section *section)
 {
     section_thread.depth--;
     section_thread.width = section->width;
@@ -366,28 +279,24 @@ void section_end_full(struct section *section)
         section->meter->end(section, ticks, represented_instances);
     if (__builtin_expect(section->team.own_dynamic, 0))
         section->runtime->set_dynamic(1);
-    if (__builtin_expect(section_outlived_page(section), 0)) {
+    if (__builtin_expect(attachment_epoch_is_over(attachment, section->epoch), 0)) {
         if (section->leased)
             masters_release(section);
         return;
     }
-    bool locked = atomic_load_explicit(&section_multiple_masters, memory_order_relaxed);
-    uint64_t ns = 0;
     if (section->start) {
         if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
             clock_refine();
-        ns = clock_ns(ticks) * represented_instances;
-        section_add(&page->section_ns, ns, locked);
+        section_add(&page->section_ns, clock_ns(ticks) * represented_instances,
+                    atomic_load_explicit(&section_multiple_masters, memory_order_relaxed));
         if (section->owned)
             plan_gap(site, ticks);
     }
-    if (__builtin_expect(atomic_load_explicit(&attachment->joined, memory_order_relaxed) && !section->disturbed, 1))
-        book(section, ns, locked);
-    if (section->fast_path && site->point_epoch == section->epoch && site->point_team == fast_path.team.size)
+    if (section->fast_path)
         site->fast_path = section->fast_path;
     if (__builtin_expect(section->leased != 0, 0))
         masters_release(section);
-    /* Release: a reader that sees the section finished also sees the figures booked for it. */
+    /* Release: a reader that sees the section finished also sees its time. */
     if (__builtin_expect(section->owned, 1))
         atomic_store_explicit(&page->finished, atomic_load_explicit(&page->finished, memory_order_relaxed) + 1,
                               memory_order_release);

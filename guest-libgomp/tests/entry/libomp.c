@@ -207,16 +207,16 @@ int main(int argc, char **argv)
     struct vscaf_page *page = agent.pages[0];
 
     CHECK(captured_one() == 4);
-    struct vscaf_section *section = agent_section(&agent, 0, 0);
-    CHECK(section && section->build_id && agent_count(section, 4) == 1 && page->sections_used == 1);
+    CHECK(page->finished == 1 && page->team_last == 4 && page->sights_used == 1);
     for (uint32_t size = 1; size <= 6; size++) {
         page->team_size = size;
-        CHECK(captured_one() == (int)size && page->team_last == size);
+        uint64_t finished = page->finished;
+        CHECK(captured_one() == (int)size && page->team_last == size && page->finished == finished + 1);
         everything((int)size);
         /* libomp 14 without the shim passes the clause of an if(0) on to the next construct. */
         CHECK(with_clause_and_if(5, 0) == 1 && captured_one() == (int)size, "the clause of an if(0) ends with it");
     }
-    CHECK(agent_count(section, 3) > 1 && section->points[0].ns > 0);
+    CHECK(page->section_ns > 0);
     uint64_t started = page->started;
     page->team_size = 3;
     CHECK(with_clause(2) == 2);

@@ -28,7 +28,7 @@ int main(void)
         CHECK(threads == 2, "the child's own page: %d", threads);
         CHECK(agent.state->joins == 2 && agent.state->process[1] == getpid());
         CHECK(childs->told == 4 && childs->program == VSCAF_PROGRAM_ASKED, "the number told to the parent holds");
-        CHECK(childs->started == 1 && childs->finished == 1 && childs->sections_used == 1);
+        CHECK(childs->started == 1 && childs->finished == 1 && childs->team_last == 2);
         _exit(0);
     }
     int status;

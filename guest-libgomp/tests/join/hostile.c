@@ -1,4 +1,5 @@
-/* A page with any content at any time never makes a team larger than the number told if the section may not have such a team, and never crashes the program. */
+/* A page with any content at any time never makes a team larger than the number told if the section may not have such a
+ * team, and never crashes the program. */
 #include <omp.h>
 #include <pthread.h>
 #include <string.h>
@@ -20,14 +21,12 @@ static void *scribble(void *unused)
         state = state * 1664525u + 1013904223u;
         page->team_size = values[(state >> 16) % 10];
         page->team_limit = values[(state >> 20) % 10];
-        page->sections_used = page->sights_used = page->known_used = state;
+        page->sights_used = page->known_used = state;
         page->team_told = values[(state >> 18) % 10];
         page->sights[state % VSCAF_SIGHTS].answer = state % 2 ? vscaf_answer(state) : state;
         page->sights[state % VSCAF_SIGHTS].address = state;
         page->told = state % 2 ? 0 : UINT32_MAX;
-        page->sections[state >> 24].offset = state;
-        page->sections[state >> 24].points[state % VSCAF_POINTS].team_size = state;
-        page->magic = page->version = page->bytes = page->sections_max = state;
+        page->magic = page->version = page->bytes = state;
     }
     return NULL;
 }

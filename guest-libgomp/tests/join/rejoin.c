@@ -54,7 +54,7 @@ int main(void)
         CHECK(plain() == (int)size, "%d", plain());
         struct vscaf_page *page = agent.pages[i];
         CHECK(page->told == 6 && page->program == VSCAF_PROGRAM_ASKED, "the new page has the number told");
-        CHECK(page->sections_used == 1 && page->started == page->finished && page->started >= 1);
+        CHECK(page->started == page->finished && page->started >= 1 && page->section_ns > 0);
         CHECK(descriptors() == open_before, "%d, were %d", descriptors(), open_before);
         CHECK(mappings() <= pages + 2, "at most the present page and the one before: %d", mappings() - pages);
     }

@@ -118,7 +118,7 @@ cp "$library" "$bin/$from_programs/libvscaf-gomp.so"
 ln -s "$bin/vscaf-run" "$directory/link"
 for launcher in "$bin/vscaf-run" "$directory/link"; do
     status 0 "$launcher" sh -c 'echo "$LD_PRELOAD"'
-    [ "$(cat "$directory/out")" = "$(readlink -f "$bin/$from_programs/libvscaf-gomp.so")" ] \
+    [ "$(readlink -f "$(cat "$directory/out")")" = "$(readlink -f "$bin/$from_programs/libvscaf-gomp.so")" ] \
         || fail "moved: $(cat "$directory/out")"
 done
 cp "$library" "$directory/libvscaf-gomp.so"

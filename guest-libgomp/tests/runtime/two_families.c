@@ -29,6 +29,6 @@ int main(void)
     CHECK(threads == 5, "%d", threads);
     __kmpc_fork_call(&agent, 1, microtask_body, &threads);
     CHECK(threads == 6 && standin.forks == 1 && standin.pushed == 0);
-    CHECK(agent.pages[0]->started == 0 && agent.pages[0]->sections_used == 0);
+    CHECK(agent.pages[0]->started == 0 && agent.pages[0]->finished == 0 && agent.pages[0]->sights_used == 0);
     return 0;
 }

@@ -19,7 +19,7 @@
 #define US UINT64_C(1000)
 #define SECOND UINT64_C(1000000000)
 #define BETWEEN (20000 * US) /* longer than the least time between two sampled sections */
-#define SECTIONS_MAX 20000   /* the most that are run to get enough sampled ones: one of 17 on average */
+#define SECTIONS_MAX 80000   /* the most that are run to get enough sampled ones: one of 65 on average */
 #define SAMPLED 50
 
 static struct agent agent;

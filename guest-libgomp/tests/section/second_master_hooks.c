@@ -14,12 +14,10 @@ void __wrap_program_note(uint32_t bits)
         second_master_noted();
 }
 
-typedef struct team decide(const struct runtime *runtime, const struct call_site *site, const struct vscaf_page *page,
-                           unsigned requested);
-decide __real_team_of_section, __wrap_team_of_section;
-struct team __wrap_team_of_section(const struct runtime *runtime, const struct call_site *site,
-                                 const struct vscaf_page *page, unsigned requested)
+typeof(team_of_section) __real_team_of_section, __wrap_team_of_section;
+struct team __wrap_team_of_section(const struct runtime *runtime, struct call_site *site, const struct vscaf_page *page,
+                                   unsigned requested, bool stays)
 {
     second_master_deciding();
-    return __real_team_of_section(runtime, site, page, requested);
+    return __real_team_of_section(runtime, site, page, requested, stays);
 }

@@ -78,7 +78,6 @@ void agent_prepare(struct agent *agent, uint32_t team_size, uint32_t team_limit)
         page->magic = VSCAF_PAGE_MAGIC;
         page->version = VSCAF_PAGE_VERSION;
         page->bytes = VSCAF_PAGE_BYTES;
-        page->sections_max = VSCAF_SECTIONS;
         page->team_size = team_size;
         page->team_limit = page->team_told = team_limit;
         agent->pages[i] = page;
@@ -91,6 +90,19 @@ void agent_answers(struct agent *agent, uint32_t word)
     for (int i = 0; i < AGENT_PAGES; i++)
         for (uint32_t j = 0; j < VSCAF_SIGHTS; j++)
             agent->pages[i]->sights[j].answer = vscaf_answer(word);
+}
+
+uint32_t agent_asked(const struct vscaf_page *page)
+{
+    uint32_t different = 0;
+    CHECK(page->sights_used <= VSCAF_SIGHTS);
+    for (uint32_t i = 0; i < page->sights_used; i++) {
+        uint32_t first = 0;
+        while (page->sights[first].address != page->sights[i].address)
+            first++;
+        different += first == i;
+    }
+    return different;
 }
 
 static bool joins(enum agent_answer answer)
@@ -254,18 +266,4 @@ void agent_run(struct agent *agent, uint32_t team_size, uint32_t team_limit)
 {
     agent_prepare(agent, team_size, team_limit);
     agent_start(agent, AGENT_JOINS);
-}
-
-struct vscaf_section *agent_section(struct agent *agent, int page, int index)
-{
-    struct vscaf_section *section = &agent->pages[page]->sections[index];
-    return section->offset ? section : NULL;
-}
-
-unsigned long agent_count(const struct vscaf_section *section, uint32_t team_size)
-{
-    for (int i = 0; section && i < (int)VSCAF_POINTS; i++)
-        if (section->points[i].team_size == team_size)
-            return section->points[i].count;
-    return 0;
 }

@@ -81,9 +81,7 @@ void agent_run(struct agent *agent, uint32_t team_size, uint32_t team_limit);
  * in each entry from the start. Without this call: that it is free. 0: nothing. */
 void agent_answers(struct agent *agent, uint32_t word);
 
-/* The index-th section of this page that has a point, in the order of their first ends. NULL: there is none. */
-struct vscaf_section *agent_section(struct agent *agent, int page, int index);
-/* Instances of a section that were booked under this team size. */
-unsigned long agent_count(const struct vscaf_section *section, uint32_t team_size);
+/* The number of different sections that the process has asked about on this page. */
+uint32_t agent_asked(const struct vscaf_page *page);
 
 #endif

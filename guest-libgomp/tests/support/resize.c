@@ -70,5 +70,5 @@ void resize_end(void)
     running = false;
     struct vscaf_page *page = agent.pages[0];
     CHECK(agent.state->joins == 1 && page->started == page->finished && page->started > 0);
-    CHECK(page->sections_used > 0 && changes >= 4, "%u sections, %u changes", page->sections_used, changes);
+    CHECK(changes >= 4, "%u changes", changes);
 }

@@ -40,18 +40,9 @@ int main(int argc, char **argv)
         if (agent.pages[i]->finished > agent.pages[most]->finished)
             most = i;
     struct vscaf_page *page = agent.pages[most];
-    unsigned long booked = 0, at_size[5] = {0};
-    for (uint32_t i = 0; i < VSCAF_SECTIONS; i++)
-        for (uint32_t j = 0; j < VSCAF_POINTS; j++) {
-            struct vscaf_point *point = &page->sections[i].points[j];
-            booked += point->count;
-            if (point->team_size < 5)
-                at_size[point->team_size] += point->count;
-        }
     fprintf(stderr,
-            "{\"changes\": %d, \"started\": %lu, \"finished\": %lu, \"sections\": %u, \"booked\": %lu, \"told\": %u, "
-            "\"program\": %u, \"at_size\": [%lu, %lu, %lu, %lu]}\n",
-            changes, (unsigned long)page->started, (unsigned long)page->finished, page->sections_used, booked,
-            page->told, page->program, at_size[1], at_size[2], at_size[3], at_size[4]);
+            "{\"changes\": %d, \"started\": %lu, \"finished\": %lu, \"asked\": %u, \"told\": %u, \"program\": %u}\n",
+            changes, (unsigned long)page->started, (unsigned long)page->finished, agent_asked(page), page->told,
+            page->program);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -160,7 +160,7 @@ def regions(bench: Bench, report: Report) -> None:
                     "libgomp alone",
                     alone,
                     least / alone,
-                    "<= 20 ns" if label == "added" else "",
+                    "<= 15 ns" if label == "added" else "",
                 )
             )
 

@@ -137,7 +137,6 @@ static void answer_join(int client)
     page->magic = VSCAF_PAGE_MAGIC;
     page->version = VSCAF_PAGE_VERSION;
     page->bytes = VSCAF_PAGE_BYTES;
-    page->sections_max = VSCAF_SECTIONS;
     page->team_told = told;
     page->team_limit = limit;
     page->team_size = random_size();

@@ -315,7 +315,7 @@ static bool begin_experiment(struct section *section, const struct record *recor
         return false;
     }
     sandbox_start();
-    experimenting = section->disturbed = true;
+    experimenting = true;
     section->team.argument = section->team.size = p - 1;
     return true;
 }
