@@ -104,7 +104,7 @@ static bool has_all(const struct record *record, const uint64_t *also, size_t al
     return true;
 }
 
-int helper_record(const struct sealed_copy *copy, int cache, const uint64_t *also, size_t also_count,
+int helper_record(const struct sealed_copy *copy, int cache, const uint64_t *also, size_t also_count, bool yields,
                   struct record **record)
 {
     uint64_t *all = calloc(RECORD_ALSO_MAX + also_count, sizeof(*all));
@@ -124,6 +124,8 @@ int helper_record(const struct sealed_copy *copy, int cache, const uint64_t *als
         all[count++] = also[i];
     free(*record);
     *record = NULL;
+    if (yields)
+        sandbox_yield_cpu();
     int status = read_apart(copy, all, count, record);
     free(all);
     if (status == 0 && cache >= 0 && count <= RECORD_ALSO_MAX)
@@ -176,6 +178,9 @@ static int answer_for(char *argv[], const uint64_t *also, size_t also_count, str
         return fd;
     answer->direct = direct;
     int status = file_identity_of(fd, &answer->identity);
+    /* Beside two busy threads on one CPU, the lowest priority would take seconds to find a record in the cache. */
+    if (answer->identity.size > HELPER_QUICK_BYTES)
+        sandbox_yield_cpu();
     if (status == 0)
         status = sealed_copy_of(fd, &copy);
     if (status == 0 &&
@@ -191,7 +196,7 @@ static int answer_for(char *argv[], const uint64_t *also, size_t also_count, str
         _exit(1);
     *copied = true;
     int cache = argv[5][0] != '\0' ? cache_open(argv[5]) : -1;
-    status = helper_record(&copy, cache, also, also_count, record);
+    status = helper_record(&copy, cache, also, also_count, true, record);
     sealed_copy_free(&copy);
     return status;
 }
@@ -201,7 +206,6 @@ int helper_run(int argc, char *argv[])
     if (argc < 6)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    sandbox_yield_cpu();
     size_t also_count = (size_t)argc - 6;
     uint64_t *also = calloc(also_count + 1, sizeof(*also));
     if (also == NULL)

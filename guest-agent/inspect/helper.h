@@ -17,6 +17,7 @@
 #define HELPER_GIVEN "path"          /* given, and opened by its path */
 #define HELPER_BY_MAPPING "mapping"  /* the helper opens what PID has mapped from START to END */
 
+#define HELPER_QUICK_BYTES (UINT64_C(16) << 20) /* copied at normal priority, which takes some 0.05 s */
 #define HELPER_WAIT_S 123 /* for the child that reads, which ends after SANDBOX_S */
 
 /* What the agent's helper writes to its standard output, before the record. */
@@ -28,9 +29,9 @@ struct helper_answer {
     uint64_t record_bytes; /* 0 with a status */
 };
 
-/* The record of a copy. cache: the cache's directory, or -1. `also`: offsets that the record must have. Returns 0 or
- * -errno. */
-int helper_record(const struct sealed_copy *copy, int cache, const uint64_t *also, size_t also_count,
+/* The record of a copy. cache: the cache's directory, or -1. `also`: offsets that the record must have. `yields`: to
+ * read it, this process gives up its priority. Returns 0 or -errno. */
+int helper_record(const struct sealed_copy *copy, int cache, const uint64_t *also, size_t also_count, bool yields,
                   struct record **record);
 
 /* vscaf-inspect --helper PROC PID START END HOW CACHE [OFFSET...], which the agent starts. Numbers are hexadecimal but

@@ -92,7 +92,7 @@ static int inspect_file(const char *path, int cache, bool json, bool quiet)
     if (fd >= 0)
         close(fd);
     if (status == 0) {
-        status = helper_record(&copy, cache, NULL, 0, &record);
+        status = helper_record(&copy, cache, NULL, 0, false, &record);
         sealed_copy_free(&copy);
     }
     if (status != 0) {
