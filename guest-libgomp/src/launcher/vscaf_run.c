@@ -15,9 +15,10 @@
 #include "launcher/obstacle.h"
 
 #define LIBRARY "libvscaf-gomp.so"
-/* With libgomp's own 300,000 rounds a region takes 8 ms when its team has to share a CPU for a moment (the guest loses
- * one); with 10,000 rounds it takes 0.6 ms. These still bridge the usual gaps between regions without a system call. */
-#define SPINCOUNT "10000"
+/* Rounds. When a team has to share CPUs, because it is contained or the guest loses one, a region takes 8 ms with
+ * libgomp's own 300,000, 0.6 ms with 10,000, and 0.07 ms with 1,000. On CPUs of its own a program loses up to a sixth
+ * with 1,000, if its regions take some 50 us (docs/team-size.md). */
+#define SPINCOUNT "1000"
 /* Milliseconds. libomp's own 200 keep a CPU busy for nearly a period of vscaf after the last region, so that it does
  * not look idle. With regions 100 ms apart, 200 costs 1.2 s of CPU time in 1.2 s, and 20 costs 0.2 s. Intel advises at
  * most 20 for a runtime that is not alone. Its waiting threads yield, so a team that shares a CPU needs no smaller
