@@ -24,7 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-MAGIC, VERSION, PAGE_BYTES = 0x46435356, 3, 81920
+MAGIC, VERSION, PAGE_BYTES = 0x46435356, 3, 36864
 PTRACE_ATTACH, PIDFD_GETFD, MADV_REMOVE = 16, 438, 9
 HANGS_S = 300
 libc = ctypes.CDLL(None, use_errno=True)
