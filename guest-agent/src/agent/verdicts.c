@@ -196,6 +196,7 @@ static void take_inspection(struct verdicts *verdicts, struct clients *clients, 
             code->again = answer.status != -EAGAIN; /* something else is mapped there now */
         } else {
             object->state = CODE_UNREADABLE;
+            look_close_file(&code->look->objects[at]);
         }
     }
     if (known != NULL)

@@ -46,15 +46,15 @@ void look_free(struct look *look)
 }
 
 static void identify(const struct look_job *job, const struct mapping *mapping, struct look_object *object,
-                     uint32_t *files)
+                     bool *file_kept)
 {
     int fd = mapped_file_open(job->proc, job->pid, mapping, O_PATH, &object->direct);
     if (fd < 0)
         return;
     object->identified = file_identity_of(fd, &object->identity) == 0;
     object->provider = object->identified && object->identity.root_only && provider_named(mapping->path);
-    if (object->identified && !object->provider && *files < LOOK_FILES_MAX) {
-        (*files)++;
+    if (object->identified && !object->provider && !*file_kept) {
+        *file_kept = true;
         object->file = fd;
     } else {
         close(fd);
@@ -72,7 +72,7 @@ static struct look *read_mappings(const struct look_job *job)
 {
     char path[PATH_MAX + 32], buffer[16384], *line = NULL;
     size_t size = 0;
-    uint32_t files = 0;
+    bool file_kept = false;
     struct mapping *mapping = malloc(sizeof(*mapping));
     struct look *look = malloc(sizeof(*look) + LOOK_OBJECTS_MAX * sizeof(struct look_object));
     snprintf(path, sizeof(path), "%s/%d/maps", job->proc, (int)job->pid);
@@ -105,7 +105,7 @@ static struct look *read_mappings(const struct look_job *job)
                                        .writable = mapping->writable,
                                        .in_memory = strncmp(mapping->path, "/memfd:", 7) == 0,
                                        .file = -1};
-        identify(job, mapping, object, &files);
+        identify(job, mapping, object, &file_kept);
     }
     free(line);
     free(mapping);

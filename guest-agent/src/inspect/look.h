@@ -10,7 +10,6 @@
 #include "mapped_file.h"
 
 #define LOOK_OBJECTS_MAX 512u
-#define LOOK_FILES_MAX 2u /* so the program itself can be read after it has ended */
 #define LOOKS_MAX 16u /* at the same time; those that hang count too */
 
 /* One executable mapping of a file. */
@@ -21,7 +20,8 @@ struct look_object {
     bool identified; /* `identity` is known */
     bool direct;     /* by PROC/PID/map_files */
     bool provider;   /* its name is one of providers.h, and root alone can write it */
-    int file;        /* the file (O_PATH), for the first LOOK_FILES_MAX that are no providers; -1: not kept */
+    int file;        /* the file (O_PATH), for the first that is no provider, so that a short program can be read when
+                      * it has ended; -1: not kept */
     struct file_identity identity;
 };
 

@@ -26,9 +26,9 @@
 #define CLIENTS_ACCEPTED_MAX (CLIENTS_JOINING_MAX / 2u) /* in one turn of the loop */
 #define CLIENTS_UNCLOSED_MAX                                                                                           \
     64u /* with so many connections that cannot be closed yet (attached_fds.h), none is accepted */
-/* For each client its connection and its process; connections that cannot be closed yet; other descriptors of the
- * agent. */
-#define CLIENTS_DESCRIPTORS (2u * CLIENTS_SLOTS + CLIENTS_UNCLOSED_MAX + CLIENTS_ACCEPTED_MAX + 64u)
+/* For each client its connection, its process and its program's file (look.h); connections that cannot be closed yet;
+ * other descriptors of the agent. */
+#define CLIENTS_DESCRIPTORS (3u * CLIENTS_SLOTS + CLIENTS_UNCLOSED_MAX + CLIENTS_ACCEPTED_MAX + 64u)
 /* Serving clients may take this part of one CPU over time, and this much at once. Above that no connection is
  * accepted. */
 #define CLIENTS_WORK_PERCENT 20

@@ -122,6 +122,25 @@ def test_the_second_start_has_the_verdicts_when_it_joins(place: Place) -> None:
 
 
 @root_only
+def test_a_program_that_has_ended_is_read(place: Place) -> None:
+    inspect, reader = place.directory / "vscaf-inspect", place.directory / "reader"
+    started, go, ended = place.directory / "started", place.directory / "go", place.directory / "ended"
+    inspect.rename(reader)
+    inspect.write_text(
+        f"#!/bin/sh\necho >>{started}\nwhile [ ! -e {go} ]; do /bin/sleep 0.01; done\n{reader} \"$@\"\n: >{ended}\n"
+    )
+    inspect.chmod(0o755)
+    place.start()
+    first = place.join()
+    wait_until(started.exists, "the helper")
+    first.kill()
+    go.touch()
+    wait_until(ended.exists, "its end")
+    wait_until(lambda: known(place.join(), "free_one") == FREE, "the verdict on the program that has ended")
+    assert started.read_text() == "\n", "it was read when it ran again"
+
+
+@root_only
 def test_a_changed_file_gets_no_old_verdict(place: Place) -> None:
     place.start()
     assert asked(place.join(), "free_one") == FREE
