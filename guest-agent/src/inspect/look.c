@@ -22,13 +22,13 @@ struct look_job {
 
 static _Atomic uint32_t looks_running;
 
-/* Threads that have ended a look wait for the next one: to make a thread takes 50 us of a program's start. The mutex
- * protects both members. */
+/* One thread that has ended a look waits for the next one: to make a thread takes 50 us of a program's start. More would
+ * keep memory. The mutex protects both members. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint32_t threads;      /* that wait, and for which no job is here yet */
-    struct look_job *next; /* for one of the waiting threads; NULL: none */
+    bool waits;            /* a thread does, and no job is here for it yet */
+    struct look_job *next; /* for it; NULL: none */
 } idle = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 void look_close_file(struct look_object *object)
@@ -141,29 +141,32 @@ static void run(struct look_job *job)
     atomic_fetch_sub_explicit(&looks_running, 1, memory_order_relaxed); /* a count alone */
 }
 
-/* A thread for looks. It ends with the agent. */
+/* A thread for looks. It ends if another one waits already. */
 static void *serve(void *context)
 {
-    for (struct look_job *job = context;;) {
+    for (struct look_job *job = context; job != NULL;) {
         run(job);
+        job = NULL;
         pthread_mutex_lock(&idle.mutex);
-        idle.threads++;
-        while (idle.next == NULL)
-            pthread_cond_wait(&idle.changed, &idle.mutex);
-        job = idle.next;
-        idle.next = NULL;
+        if (!idle.waits && idle.next == NULL) {
+            idle.waits = true;
+            while (idle.next == NULL)
+                pthread_cond_wait(&idle.changed, &idle.mutex);
+            job = idle.next;
+            idle.next = NULL;
+        }
         pthread_mutex_unlock(&idle.mutex);
     }
     return NULL;
 }
 
-/* Gives the job to a thread that waits. False: none does. */
+/* Gives the job to the thread that waits. False: none does. */
 static bool give_to_idle(struct look_job *job)
 {
     pthread_mutex_lock(&idle.mutex);
-    bool given = idle.threads > 0 && idle.next == NULL;
+    bool given = idle.waits;
     if (given) {
-        idle.threads--;
+        idle.waits = false;
         idle.next = job;
         pthread_cond_signal(&idle.changed);
     }
