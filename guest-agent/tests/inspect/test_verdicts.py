@@ -127,7 +127,7 @@ def test_a_program_that_has_ended_is_read(place: Place) -> None:
     started, go, ended = place.directory / "started", place.directory / "go", place.directory / "ended"
     inspect.rename(reader)
     inspect.write_text(
-        f"#!/bin/sh\necho >>{started}\nwhile [ ! -e {go} ]; do /bin/sleep 0.01; done\n{reader} \"$@\"\n: >{ended}\n"
+        f'#!/bin/sh\necho >>{started}\nwhile [ ! -e {go} ]; do /bin/sleep 0.01; done\n{reader} "$@"\n: >{ended}\n'
     )
     inspect.chmod(0o755)
     place.start()
