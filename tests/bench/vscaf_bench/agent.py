@@ -382,14 +382,15 @@ def add_latency(
 def latency(bench: Bench, report: Report) -> None:
     """Time from connect() to the team size on the page, and from a program's end until its share is given to others."""
     count, exits = (400, 50) if bench.quick else (3000, 500)
-    sysfs = str(made_up_cpus(bench.directory))
+    # By the real procfs no program may use more CPUs than this machine has. So no program's code is looked at either.
+    guest = ("--sysfs", str(made_up_cpus(bench.directory)), "--proc", str(idle_proc(bench.directory)))
     tool = str(bench.tool("latency"))
     for crowd, name, bar in (
         ("", "agent.join_to_team.alone", ""),
         ("paced", "agent.join_to_team.64_computing", ""),
         ("idle", "agent.join_to_team", "< 100 ms"),
     ):
-        with bench.agent("--sysfs", sysfs, host=True) as agent:
+        with bench.agent(*guest, host=True) as agent:
             team = 0 if crowd == "paced" else CPUS_GIVEN  # 0: any above 1
             command = [tool, "join", str(agent.socket), str(count), str(team)]
             if crowd:
@@ -399,7 +400,7 @@ def latency(bench: Bench, report: Report) -> None:
             else:
                 pairs = pairs_of(command)
         add_latency(report, name, pairs, "bare round trip", bar)
-    with bench.agent("--sysfs", sysfs, host=True) as agent, bench.crowd(agent, PROCESSES, "idle"):
+    with bench.agent(*guest, host=True) as agent, bench.crowd(agent, PROCESSES, "idle"):
         reports_flow(agent, 2.0)
         pairs = pairs_of([tool, "exit", str(agent.socket), str(exits)])
     add_latency(report, "agent.exit_to_team", pairs, "bare end of file", "< 100 ms")
