@@ -17,7 +17,7 @@
 #define HELPER_GIVEN "path"          /* given, and opened by its path */
 #define HELPER_BY_MAPPING "mapping"  /* the helper opens what PID has mapped from START to END */
 
-#define HELPER_QUICK_BYTES (UINT64_C(16) << 20) /* copied at normal priority, which takes some 0.05 s */
+#define HELPER_QUICK_BYTES (UINT64_C(16) << 20) /* a larger file is copied at the lowest priority */
 #define HELPER_WAIT_S 123 /* for the child that reads, which ends after SANDBOX_S */
 
 /* What the agent's helper writes to its standard output, before the record. */

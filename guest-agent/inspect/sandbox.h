@@ -3,7 +3,7 @@
 #define VSCAF_INSPECT_SANDBOX_H
 
 /* Bounds of one inspection. */
-#define SANDBOX_CPU_S 100u /* lu.S takes 25 s where QEMU emulates the CPU */
+#define SANDBOX_CPU_S 100u /* 20 s were too few for lu.S where QEMU emulates the CPU */
 #define SANDBOX_S 120u
 #define SANDBOX_MEMORY_BYTES (UINT64_C(1) << 30)
 

@@ -136,8 +136,8 @@ enum clients_event {
     CLIENTS_STATUS_REQUESTED, /* it asked for the status: the caller must answer and drop the connection */
 };
 
-/* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. Then
- * the caller must call clients_answer(). */
+/* Serves a connection that is ready. The page of a program that joins has `team_limit` and team size 1. Then the
+ * caller must call clients_answer(). */
 enum clients_event clients_serve(struct clients *clients, struct client *client, uint32_t team_limit);
 
 /* Sends the answer to a join, if it is still to be sent. The page must be complete. */

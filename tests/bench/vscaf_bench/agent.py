@@ -107,7 +107,10 @@ class Bench:
         socket, port = self.directory / "agent.sock", self.directory / "port"
         reader = Responder([str(self.tool("machine")), "host", str(port)]) if host else None
         command = [str(self.agent_path), "--socket", str(socket), *options]
-        process = subprocess.Popen([*command, *(["--port", str(port)] if host else ["--standalone"])])
+        process = subprocess.Popen(
+            [*command, *(["--port", str(port)] if host else ["--standalone"])],
+            env={**os.environ, "CACHE_DIRECTORY": str(self.directory / "verdicts")},
+        )
         try:
             end_s = time.monotonic() + PATIENCE_S
             while not socket.exists():

@@ -3,6 +3,7 @@
 `contained.vs_resized.NAME.WAITING`: the speed of a program that has a thread for each CPU and is kept to half of the
 CPUs after its team has started, as the agent does. It is relative to the same program with half as many threads.
 WAITING says how its threads wait: by libgomp's own rules, with a spin count, or asleep. Nothing is judged.
+`alone.vs_default.NAME.WAITING`: the same program on all CPUs, relative to its speed when it waits by libgomp's rules.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ WAITING = {
 OWN = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC", "LD_PRELOAD")
 SLOWEST = 20.0  # a run is ended after so many times the other one's time, and counts as that long
 LEAST_S = 2.0
+REPEAT_ALONE = 5  # times the work: in class S the differences are some ms
 TIME = re.compile(r"^ Time in seconds = +([0-9.]+)", re.MULTILINE)
 
 
@@ -44,12 +46,21 @@ def keep(pid: int, threads: int, cpus: set[int]) -> None:
             os.sched_setaffinity(int(task.name), cpus)
 
 
-def run(program: Path, threads: int, cpus: set[int], half: set[int] | None, *, waiting: str, limit_s: float) -> float:
+def run(
+    program: Path,
+    threads: int,
+    cpus: set[int],
+    half: set[int] | None,
+    *,
+    waiting: str,
+    limit_s: float,
+    repeat: int = 1,
+) -> float:
     """Seconds of one run, as the program measured them; at most limit_s."""
     environment = {name: value for name, value in os.environ.items() if name not in OWN}
     with subprocess.Popen(
         ["taskset", "-c", ",".join(map(str, sorted(cpus))), program],
-        env={**environment, **WAITING[waiting], "OMP_NUM_THREADS": str(threads)},
+        env={**environment, **WAITING[waiting], "OMP_NUM_THREADS": str(threads), "NPB_REPEAT": str(repeat)},
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -87,11 +98,15 @@ def main() -> None:
         program = workload_directory() / f"{name}.{size}"
         resized: list[float] = []
         contained: dict[str, list[float]] = {waiting: [] for waiting in WAITING}
+        alone: dict[str, list[float]] = {waiting: [] for waiting in WAITING}
         for _ in range(rounds):  # interleaved
             resized.append(run(program, len(half), half, None, waiting="default", limit_s=3600.0))
             for waiting, found in contained.items():
                 limit_s = max(SLOWEST * resized[-1], LEAST_S)
                 found.append(run(program, len(cpus), set(cpus), half, waiting=waiting, limit_s=limit_s))
+                alone[waiting].append(
+                    run(program, len(cpus), set(cpus), None, waiting=waiting, limit_s=3600.0, repeat=REPEAT_ALONE)
+                )
         for waiting, found in contained.items():
             report.compare(
                 f"contained.vs_resized.{name}.{waiting}",
@@ -99,6 +114,15 @@ def main() -> None:
                 found,
                 resized,
                 baseline_name=f"{name}.{size} with {len(half)} threads, s",
+                figure=lambda one, other: other / one,
+            )
+        for waiting, found in alone.items():
+            report.compare(
+                f"alone.vs_default.{name}.{waiting}",
+                "x",
+                found,
+                alone["default"],
+                baseline_name=f"{name}.{size} with libgomp's rules, s",
                 figure=lambda one, other: other / one,
             )
     print(report.table())

@@ -8,16 +8,14 @@ of programs that never joined: else the plain batch would take a CPU from the ma
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
-from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab import Guest
 
+from .bench_guest import PATHS, bench_guest
 from .report import Report, run_benchmark
 
 PROGRAM = "/usr/local/libexec/vscaf/npb/lu.S"
@@ -61,19 +59,7 @@ def measure(bench: Bench, report: Report) -> None:
 
 @contextmanager
 def prepared(options: argparse.Namespace) -> Iterator[Bench]:
-    pool = sorted(os.sched_getaffinity(0))[:2]
-    with (
-        tempfile.TemporaryDirectory(prefix="vscaf-bench-") as logs,
-        PrivateLibvirt(logs=Path(logs), cache=options.cache.resolve()) as lab,
-        Guest(
-            lab,
-            "bench-guest-start",
-            options.image,
-            vcpus=VCPUS,
-            cpuset=",".join(map(str, pool)),
-            kernel_arguments="vscaf.agent=off",
-        ) as guest,
-    ):
+    with bench_guest("bench-guest-start", VCPUS, options) as (guest, _):
         agent = guest.start("exec vscaf-agent --no-background")
         try:
             guest.run("until vscaf-agent --status >/dev/null 2>&1; do usleep 50000; done", timeout_s=60)
@@ -83,11 +69,7 @@ def prepared(options: argparse.Namespace) -> Iterator[Bench]:
 
 
 def main() -> None:
-    paths = {
-        "image": ("build/image/current", "the guest image"),
-        "cache": ("build/lab/cache", "the lab's cache between runs"),
-    }
-    run_benchmark("guest-start", __doc__, paths, prepared, {"start": measure})
+    run_benchmark("guest-start", __doc__, PATHS, prepared, {"start": measure})
 
 
 if __name__ == "__main__":

@@ -7,18 +7,16 @@ The two methods take turns. Needs root.
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from vscaf.bench.intervals import median_interval
-from vscaf.lab import Guest, PrivateLibvirt
+from vscaf.lab import Guest
 from vscaf_lab.agent_host import AgentHost
 
+from .bench_guest import PATHS, bench_guest
 from .report import Report, Result, run_benchmark
 
 METHODS = ("cpuset", "offline")
@@ -190,29 +188,12 @@ def measure(bench: Bench, report: Report) -> None:
 
 @contextmanager
 def prepared(options: argparse.Namespace) -> Iterator[Bench]:
-    """A guest without an agent, on two pCPUs."""
-    pool = sorted(os.sched_getaffinity(0))[:2]
-    with (
-        tempfile.TemporaryDirectory(prefix="vscaf-bench-") as logs,
-        PrivateLibvirt(logs=Path(logs), cache=options.cache.resolve()) as lab,
-        Guest(
-            lab,
-            "bench-parking",
-            options.image,
-            vcpus=VCPUS,
-            cpuset=",".join(map(str, pool)),
-            kernel_arguments="vscaf.agent=off",
-        ) as guest,
-    ):
-        yield Bench(guest, len(pool), options.quick)
+    with bench_guest("bench-parking", VCPUS, options) as (guest, pcpus):
+        yield Bench(guest, pcpus, options.quick)
 
 
 def main() -> None:
-    paths = {
-        "image": ("build/image/current", "the guest image"),
-        "cache": ("build/lab/cache", "the lab's cache between runs"),
-    }
-    run_benchmark("parking", __doc__, paths, prepared, {"parking": measure})
+    run_benchmark("parking", __doc__, PATHS, prepared, {"parking": measure})
 
 
 if __name__ == "__main__":
