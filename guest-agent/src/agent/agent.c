@@ -178,9 +178,9 @@ void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns)
     client->contained = contain_holds(&agent->contain, client->pid);
     process_cpus_read(&agent->process_cpus, client->pid, client->connected_ns, &client->bounds);
     uint32_t told = client->bounds.told;
-    if (told > 0) /* Relaxed: the process has no page yet. */
-        atomic_store_explicit(&client->page->team_told, told < VSCAF_MAX_TEAM ? told : VSCAF_MAX_TEAM,
-                              memory_order_relaxed);
+    /* Relaxed: the process has no page yet. */
+    atomic_store_explicit(&client->page->team_told, told < VSCAF_MAX_TEAM ? told : VSCAF_MAX_TEAM,
+                          memory_order_relaxed);
     measure_joined(&agent->measure, client, now_ns);
 }
 
@@ -252,6 +252,7 @@ static void end_period(struct agent *agent, uint64_t now_ns)
 
     execute_actions(agent, allocation_period(&agent->allocation));
     read_machine(agent, now_ns);
+    background_left(&agent->measure.background, inspections_cpu_s(&agent->verdicts.inspections));
     measure_period(&agent->measure, &agent->clients,
                    &(struct measure_facts){.options = agent->options,
                                            .own = own_cpus(agent),

@@ -81,6 +81,8 @@ void inspections_open(struct inspections *inspections, const char *proc)
         program[0] = '\0';
     find_cache(inspections);
     make_group(inspections);
+    inspections->cpu_due = true; /* of a group that an earlier agent made */
+    inspections_cpu_s(inspections);
 }
 
 static bool has_ended(int process)
@@ -109,6 +111,20 @@ static void end(struct inspections *inspections)
     inspections->used = inspections->size = 0;
     inspections->output = inspections->process = -1;
     inspections->running = false;
+}
+
+double inspections_cpu_s(struct inspections *inspections)
+{
+    char path[5000], text[4096];
+    uint64_t cpu_us, before_us = inspections->cpu_us;
+    if (!inspections->cpu_due || inspections->group[0] == '\0')
+        return 0.0;
+    snprintf(path, sizeof(path), "%s/cpu.stat", inspections->group);
+    if (file_read(path, text, sizeof(text)) != 0 || sscanf(text, "usage_usec %" SCNu64, &cpu_us) != 1)
+        return 0.0;
+    inspections->cpu_us = cpu_us;
+    inspections->cpu_due = inspections->running;
+    return cpu_us > before_us ? (double)(cpu_us - before_us) / 1e6 : 0.0;
 }
 
 void inspections_drop(struct inspections *inspections)
@@ -208,7 +224,7 @@ int inspections_start(struct inspections *inspections, const struct inspection_r
         close(pipe_fds[0]);
         return status;
     }
-    inspections->running = true;
+    inspections->running = inspections->cpu_due = true;
     inspections->request = *request;
     inspections->output = pipe_fds[0];
     inspections->process = process;

@@ -30,6 +30,8 @@ struct inspections {
     char program[4096]; /* vscaf-inspect; "": there is none */
     char cache[4096];   /* "": none */
     char group[4096];   /* the helper's control group; "": none */
+    uint64_t cpu_us;    /* that the group had used at the last inspections_cpu_s() */
+    bool cpu_due;       /* a helper has run since */
 
     bool running;
     struct inspection_request request;
@@ -60,6 +62,9 @@ int inspections_start(struct inspections *inspections, const struct inspection_r
  * -EBADMSG. */
 bool inspections_take(struct inspections *inspections, uint64_t now_ns, struct helper_answer *answer,
                       struct record **record);
+
+/* CPU seconds that helpers have used since the last call; 0 if they have no control group. */
+double inspections_cpu_s(struct inspections *inspections);
 
 /* Ends the running one: nobody needs it. */
 void inspections_drop(struct inspections *inspections);

@@ -17,7 +17,7 @@
 struct background {
     double cpus;    /* the load, smoothed */
     uint32_t taken; /* whole CPUs that are left to it */
-    double left_s;  /* estimated CPU seconds in this period of joined processes that are gone */
+    double left_s;   /* CPU seconds of this period that are no load of others: background_left() */
 };
 
 /* Call it when a period of period_s seconds ends. All processes used busy_s CPU seconds, and the joined ones
@@ -28,7 +28,8 @@ void background_period(struct background *background, double period_s, double bu
  * load. */
 void background_forget(struct background *background, double cpu_s);
 
-/* Call it when a joined process is gone that may have used cpu_s since the period began. This cannot be measured. */
+/* Call it when a joined process is gone that may have used cpu_s since the period began, which cannot be measured any
+ * more; and for what the agent's helper used, which yields to all others. */
 void background_left(struct background *background, double cpu_s);
 
 #endif

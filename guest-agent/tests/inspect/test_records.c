@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "cache.h"
+#include "inspect/inspection.h"
 #include "inspect/providers.h"
 #include "mapped_file.h"
 #include "record.h"
@@ -53,6 +54,43 @@ static void names_of_providers(void **state)
     assert_false(provider_named("/lib/libc.sox"));
     assert_false(provider_named("/home/libc.so/program"));
     assert_false(provider_named("/lib/libgomp-a34b3233.so.1.0.0"));
+}
+
+static void put_usage(const char *directory, const char *text)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/cpu.stat", directory);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* What helpers used is told once, and the last of it after their end. */
+static void cpu_time_of_helpers(void **state)
+{
+    (void)state;
+    struct inspections inspections = {.running = true, .cpu_due = true};
+    char *directory = mkdtemp(strcpy(inspections.group, "/tmp/test-group-XXXXXX"));
+    assert_non_null(directory);
+    put_usage(directory, "usage_usec 1500000\nuser_usec 1500000\n");
+    assert_true(inspections_cpu_s(&inspections) == 1.5);
+    assert_true(inspections_cpu_s(&inspections) == 0.0);
+    put_usage(directory, "usage_usec 1750000\n");
+    inspections.running = false;
+    assert_true(inspections_cpu_s(&inspections) == 0.25);
+    put_usage(directory, "usage_usec 9000000\n"); /* no helper has run since: it is not read */
+    assert_true(inspections_cpu_s(&inspections) == 0.0);
+    inspections.running = inspections.cpu_due = true;
+    put_usage(directory, "usage_usec 1\n"); /* another group of that name */
+    assert_true(inspections_cpu_s(&inspections) == 0.0);
+    put_usage(directory, "");
+    assert_true(inspections_cpu_s(&inspections) == 0.0);
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/cpu.stat", directory);
+    unlink(path);
+    assert_true(inspections_cpu_s(&inspections) == 0.0);
+    rmdir(directory);
 }
 
 static struct record *made(void)
@@ -163,7 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_of_maps),
-        cmocka_unit_test(names_of_providers),
+        cmocka_unit_test(names_of_providers), cmocka_unit_test(cpu_time_of_helpers),
         cmocka_unit_test(a_record_has_what_was_found),
         cmocka_unit_test(broken_records_are_refused),
         cmocka_unit_test(the_cache_gives_back_good_records_only),
