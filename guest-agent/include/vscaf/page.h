@@ -20,6 +20,7 @@
 #define VSCAF_PAGE_BYTES 36864u
 #define VSCAF_VERDICTS 1024u /* sections of which the agent knows the verdict when the process joins */
 #define VSCAF_SIGHTS 1024u   /* sections that a process can ask about; further ones keep the program's own number */
+#define VSCAF_PACES 128u    /* pairs of a section and a team size whose times are published */
 #define VSCAF_ESTIMATES 8u  /* team sizes at which a speedup of the program is published */
 
 #define VSCAF_SOCKET_DEFAULT "/run/vscaf/agent.sock" /* VSCAF_SOCKET in the environment overrides it */
@@ -72,6 +73,15 @@ struct vscaf_decomposition {
     _Atomic uint64_t barrier;   /* waiting at barriers and at the end */
     _Atomic uint64_t steal;     /* runnable without a CPU */
     _Atomic uint64_t sections;  /* sampled instances */
+};
+
+/* How long instances of one section took at one team size that the page decided. The sums grow, and only timed instances
+ * and those that these stand for count. An entry's `instances` is stored after its `ns`. */
+struct vscaf_pace {
+    _Atomic uint32_t section;   /* its offset in its object, modulo 2^32: the same in each run of a program */
+    _Atomic uint32_t team_size; /* stored last (release) when the entry is made; 0: this entry and all after it are free */
+    _Atomic uint64_t instances;
+    _Atomic uint64_t ns;
 };
 
 /* The agent's verdict on a section of an object that was mapped when the process joined. */
@@ -148,6 +158,9 @@ struct vscaf_page {
      * were mapped then: after an unloading the shim asks again. */
     struct vscaf_known_section known[VSCAF_VERDICTS];
     struct vscaf_sight sights[VSCAF_SIGHTS];
+
+    /* The shim writes it. */
+    struct vscaf_pace paces[VSCAF_PACES];
 };
 
 static_assert(sizeof(struct vscaf_estimate) == 24, "layout of version 3");
@@ -162,7 +175,9 @@ static_assert(offsetof(struct vscaf_page, decomposition) == 512, "layout of vers
 static_assert(offsetof(struct vscaf_page, known) == 1024, "layout of version 3");
 static_assert(sizeof(struct vscaf_known_section) == 16, "layout of version 3");
 static_assert(sizeof(struct vscaf_sight) == 16, "layout of version 3");
-static_assert(sizeof(struct vscaf_page) <= VSCAF_PAGE_BYTES, "the page holds its verdicts");
+static_assert(sizeof(struct vscaf_pace) == 24, "layout of version 3");
+static_assert(offsetof(struct vscaf_page, paces) == 33792, "layout of version 3");
+static_assert(sizeof(struct vscaf_page) <= VSCAF_PAGE_BYTES, "the page holds its tables");
 
 /* The join: SOCK_SEQPACKET, one packet each way. If the status is 0, the answer carries the memfd (SCM_RIGHTS). The
  * process keeps the socket open. When it is closed, the agent takes the process as gone. After the answer the agent

@@ -62,14 +62,13 @@ static void describe(struct wire_process *process, const struct client *client, 
                                      .team = client->share,
                                      .malleable = client_malleable_name(client),
                                      .running = client->running,
-                                     .points = learned->points,
-                                     .points_count = learned->points_count,
                                      .override = (program & VSCAF_PROGRAM_OVERRIDE) != 0,
                                      .long_section = client->long_section,
                                      .contained = client->contained,
                                      .ipc = learned->ipc,
                                      .learning = learned_anything(learned) ? learned : NULL,
                                      .learn_budget = (double)options->learn_budget_ppm / 1e6};
+    process->points_count = client_speedup(client, &process->points);
     process->has_own = verdicts_own_number(client, &process->own);
     process->decomposed = learned_decompose(learned, &process->decomposition);
 }

@@ -12,6 +12,7 @@
 #include "programs/clients.h"
 #include "programs/peer.h"
 #include "system/clock.h"
+#include "system/hash.h"
 
 int verdicts_open(struct verdicts *verdicts, const char *proc)
 {
@@ -119,8 +120,24 @@ static void serve_sights(const struct verdicts *verdicts, struct client *client)
     }
 }
 
+/* Tells the program by its file and its arguments. */
+static void recognize(struct clients *clients, struct client *client, uint64_t now_ns)
+{
+    const struct look *look = client->code->look;
+    uint64_t key = hash_mix((uint64_t)client->pid, client->connected_ns); /* of an unknown file: this process's own */
+    for (uint32_t i = 0; i < look->count; i++) {
+        const struct file_identity *file = &look->objects[i].identity;
+        if (!look->objects[i].identified || look->objects[i].provider)
+            continue;
+        key = hash_mix(hash_mix(look->arguments_hash, file->device), file->inode);
+        key = hash_mix(hash_mix(key, file->size), file->mtime_ns);
+        break;
+    }
+    clients_recognize(clients, client, key, now_ns);
+}
+
 /* Takes a look that has ended, and starts another one if that is needed. */
-static void take_look(struct verdicts *verdicts, struct client *client)
+static void take_look(struct verdicts *verdicts, struct clients *clients, struct client *client, uint64_t now_ns)
 {
     struct client_code *code = client->code;
     struct look *look;
@@ -132,6 +149,8 @@ static void take_look(struct verdicts *verdicts, struct client *client)
             client_code_update(code, &verdicts->objects, look, client->account);
         else
             look_free(look);
+        if (client->program == NULL && code->look != NULL)
+            recognize(clients, client, now_ns);
         if (client->answer_fd >= 0)
             client_code_fill(code, client->page);
         clients_answer(client);
@@ -335,7 +354,7 @@ uint64_t verdicts_turn(struct verdicts *verdicts, struct clients *clients, uint6
         struct client *client = &clients->slots[i];
         if (client->page == NULL || client->code == NULL)
             continue;
-        take_look(verdicts, client);
+        take_look(verdicts, clients, client, now_ns);
         if (client->answer_fd >= 0 && client->answer_due_ns <= now_ns)
             clients_answer(client);
         if (client->answer_fd >= 0)
@@ -343,7 +362,7 @@ uint64_t verdicts_turn(struct verdicts *verdicts, struct clients *clients, uint6
         uint32_t seen = client->code->sights_seen;
         serve_sights(verdicts, client);
         verdicts->changed = verdicts->changed || client->code->sights_seen != seen;
-        take_look(verdicts, client);
+        take_look(verdicts, clients, client, now_ns);
     }
     start_inspection(verdicts, clients, now_ns);
     verdicts->changed = false;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "inspect/providers.h"
+#include "system/hash.h"
 
 enum job_state { JOB_RUNS, JOB_ENDED, JOB_LEFT };
 
@@ -68,6 +69,20 @@ static bool is_data(const char *line)
     return rights != NULL && strnlen(rights, 4) == 4 && rights[3] == '-';
 }
 
+static uint64_t hash_arguments(const struct look_job *job)
+{
+    char path[PATH_MAX + 32], text[4096] = "";
+    snprintf(path, sizeof(path), "%s/%d/cmdline", job->proc, (int)job->pid);
+    FILE *file = fopen(path, "re");
+    size_t length = file != NULL ? fread(text, 1, sizeof(text), file) : 0;
+    if (file != NULL)
+        fclose(file);
+    uint64_t hash = length;
+    for (size_t i = 0; i < length; i++)
+        hash = hash_mix(hash, (unsigned char)text[i]);
+    return hash;
+}
+
 static struct look *read_mappings(const struct look_job *job)
 {
     char path[PATH_MAX + 32], buffer[16384], *line = NULL;
@@ -81,7 +96,7 @@ static struct look *read_mappings(const struct look_job *job)
         free(look);
         look = NULL;
     } else {
-        *look = (struct look){.complete = true};
+        *look = (struct look){.complete = true, .arguments_hash = hash_arguments(job)};
         setvbuf(file, buffer, _IOFBF, sizeof(buffer)); /* of 1 KiB else */
     }
     while (look != NULL && getline(&line, &size, file) > 0) {

@@ -28,6 +28,7 @@ struct look_object {
 /* The result. */
 struct look {
     bool complete; /* it has all mappings */
+    uint64_t arguments_hash; /* of the process's command line */
     uint32_t count;
     struct look_object objects[]; /* sorted by address */
 };

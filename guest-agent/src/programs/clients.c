@@ -16,6 +16,7 @@
 #include "programs/join_socket.h"
 #include "programs/peer.h"
 #include "programs/status_request.h"
+#include "system/clock.h"
 #include "system/log.h"
 #include "system/utf8.h"
 
@@ -67,6 +68,10 @@ int clients_listen(struct clients *clients, const char *path, const char *proc, 
 void clients_drop(struct clients *clients, struct client *client)
 {
     if (client->page != NULL) {
+        uint64_t now_ns = monotonic_ns();
+        client_learn(client, now_ns); /* short runs end between two periods */
+        if (client->program != NULL)
+            known_program_leave(client->program, &client->paces_reader, now_ns);
         /* The process may keep the file for ever, and its memory is charged to the agent. So free the memory. */
         madvise(client->page, VSCAF_PAGE_BYTES, MADV_REMOVE);
         munmap(client->page, VSCAF_PAGE_BYTES);
@@ -100,6 +105,7 @@ void clients_close(struct clients *clients)
             clients_drop(clients, client);
     }
     clients->joined = 0;
+    known_programs_free(&clients->known);
     if (clients->listener >= 0)
         join_socket_close(&clients->unclosed, clients->listener, clients->path);
     clients->listener = -1;
@@ -428,6 +434,28 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns)
             clients_drop(clients, client);
     }
     return next_ns;
+}
+
+void clients_recognize(struct clients *clients, struct client *client, uint64_t key, uint64_t now_ns)
+{
+    client->program = known_programs_enter(&clients->known, key, client->account, now_ns);
+    client->known_at_start = client->program != NULL && client->program->points_count > 0;
+}
+
+void client_learn(struct client *client, uint64_t now_ns)
+{
+    double passed_s = now_ns > client->learned_ns ? (double)(now_ns - client->learned_ns) / 1e9 : 0.0;
+    learned_period(&client->learned, client->page, passed_s, client->running);
+    if (client->program != NULL)
+        known_program_learn(client->program, &client->paces_reader, client->page, &client->learned,
+                            client->running ? passed_s : 0.0);
+    client->learned_ns = now_ns;
+}
+
+size_t client_speedup(const struct client *client, const struct speedup_point **points)
+{
+    *points = client->program != NULL ? client->program->points : client->learned.points;
+    return client->program != NULL ? client->program->points_count : client->learned.points_count;
 }
 
 /* Loads from the page are relaxed below: each value is clamped and used alone. */

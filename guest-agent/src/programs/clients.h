@@ -14,6 +14,7 @@
 #include "programs/admission.h"
 #include "programs/attached_fds.h"
 #include "programs/client_poll.h"
+#include "programs/known_programs.h"
 #include "programs/socket_acl.h"
 #include "system/options.h"
 #include "vscaf/page.h"
@@ -52,7 +53,11 @@ struct client {
     uint64_t answer_due_ns;
     struct client_code *code; /* of its process, for verdicts.h; NULL: verdicts are not given */
     struct learned learned;
-    double weight; /* that follows from what it learned (split.h); 0: unknown */
+    struct known_program *program; /* NULL: not recognized yet, or there is no room */
+    bool known_at_start;           /* its speedup was known from earlier runs when it was recognized */
+    struct paces_reader paces_reader;
+    uint64_t learned_ns; /* when that was read last */
+    double weight; /* that follows from its speedup (split.h); 0: unknown */
     struct in_flight in_flight;
 
     bool newcomer;        /* joined or called since the last period: it counts as running until it is measured */
@@ -99,6 +104,7 @@ struct clients {
     /* Limits. */
     const char *proc;
     struct admission admission;
+    struct known_programs known;
     struct socket_acl acl;
     bool rights_refused; /* the kernel refuses attached descriptors */
     struct attached_fds unclosed;
@@ -149,6 +155,15 @@ uint64_t clients_drop_silent(struct clients *clients, uint64_t now_ns);
 
 /* Closes the connection and frees the slot. If the process keeps the page, the page is empty from now on. */
 void clients_drop(struct clients *clients, struct client *client);
+
+/* Notes which program it runs. key: known_programs.h. */
+void clients_recognize(struct clients *clients, struct client *client, uint64_t key, uint64_t now_ns);
+
+/* Takes what it has learned since the last call, of the program and of this run. */
+void client_learn(struct client *client, uint64_t now_ns);
+
+/* S(p) of its program, by ascending p, p = 1 first. Returns how many points there are; 0: unknown. */
+size_t client_speedup(const struct client *client, const struct speedup_point **points);
 
 /* How malleable the program is, by its page. An unknown value counts as rigid. */
 enum vscaf_malleable client_malleable(const struct client *client);

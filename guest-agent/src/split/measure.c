@@ -84,8 +84,10 @@ static double update_client(struct measure *measure, struct clients *clients, st
     }
     update_bounds(client, facts, clients->joined, budget, now_ns);
     double elapsed_s = (double)(now_ns - seen_ns) / 1e9;
-    learned_period(&client->learned, client->page, elapsed_s, client->running);
-    client->weight = split_weight_of(client->learned.points, client->learned.points_count);
+    client_learn(client, now_ns);
+    const struct speedup_point *points;
+    size_t points_count = client_speedup(client, &points);
+    client->weight = split_weight_of(points, points_count);
     double used_s = elapsed_s > period_s ? cpu_s * period_s / elapsed_s : cpu_s;
     /* It computed for some periods without a look. That time was counted as background. */
     if (client->running && !was_running)
@@ -98,7 +100,7 @@ static double update_client(struct measure *measure, struct clients *clients, st
 
 void measure_joined(struct measure *measure, struct client *client, uint64_t now_ns)
 {
-    client->joined_ns = client->seen_ns = now_ns;
+    client->joined_ns = client->seen_ns = client->learned_ns = now_ns;
     client->seen_cpu_ns = 0;
     if (cpu_load_process_ns(client->pid, &client->seen_cpu_ns) == 0)
         background_forget(&measure->background, (double)client->seen_cpu_ns / 1e9);

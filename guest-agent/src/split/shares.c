@@ -10,6 +10,7 @@
 #include "system/options.h"
 
 #define IDLE_PERIODS 2u
+#define EXPLORE_NS UINT64_C(10000000000)
 #define NEWCOMER_NS UINT64_C(2000000000) /* how long a process that joined has an equal share, as in SCAF's code */
 
 static bool is_running(const struct client *client)
@@ -35,11 +36,12 @@ static uint32_t current_max_team(const struct client *client, uint32_t limit, bo
     return client->runnable_threads < limit ? client->runnable_threads : limit;
 }
 
-/* 0: unknown. A newcomer's weight counts as unknown, so it has an equal share, whatever its first estimates are. In
- * equipartition all weights are unknown. A page may claim anything, so it is believed only up to perfect scaling. */
+/* 0: unknown. A newcomer's weight counts as unknown, so it has an equal share, whatever its first estimates are, unless
+ * its program is known from earlier runs. In equipartition all weights are unknown. A page may claim anything, so it is believed only up to perfect scaling. */
 static double weight_of(const struct client *client, const struct shares_facts *facts, uint64_t now_ns)
 {
-    if (facts->policy == SPLIT_EQUIPARTITION || now_ns - client->joined_ns < NEWCOMER_NS)
+    if (facts->policy == SPLIT_EQUIPARTITION ||
+        (now_ns - client->joined_ns < NEWCOMER_NS && !client->known_at_start))
         return 0.0;
     return fmin(client->weight, split_weight_most(facts->cpus.team_limit));
 }
@@ -47,10 +49,9 @@ static double weight_of(const struct client *client, const struct shares_facts *
 static struct split_part part_of(const struct client *client, uint32_t most, const struct shares_facts *facts,
                                  uint64_t now_ns)
 {
-    return (struct split_part){.weight = weight_of(client, facts, now_ns),
-                               .most = most,
-                               .points = client->learned.points,
-                               .points_count = client->learned.points_count};
+    struct split_part part = {.weight = weight_of(client, facts, now_ns), .most = most};
+    part.points_count = client_speedup(client, &part.points);
+    return part;
 }
 
 /* Collects the running processes as parts of a split, in the order of their slots. With `competition`, each is bounded
@@ -76,6 +77,55 @@ static uint32_t usable(const struct split_part *part)
     return part->share < part->most ? part->share : part->most;
 }
 
+/* Whether it was seen at one team size alone, so that how it scales is a guess. */
+static bool is_guessed(const struct client *client)
+{
+    return client->program != NULL && client->program->points_count > 0 && !client->program->measured &&
+           client_malleable(client) == VSCAF_MALLEABLE_FULL;
+}
+
+/* The process that gives CPUs for a trial: the largest share, first of those that are guessed. -1: none can. */
+static int64_t giver_of(const struct split_part parts[], struct client *const members[], size_t count, size_t taker,
+                        uint32_t chunk)
+{
+    int64_t giver = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (i == taker || parts[i].share <= chunk)
+            continue;
+        bool better = giver < 0 || (is_guessed(members[i]) && !is_guessed(members[giver]));
+        bool worse = giver >= 0 && is_guessed(members[giver]) && !is_guessed(members[i]);
+        if (better || (!worse && parts[i].share > parts[giver].share))
+            giver = (int64_t)i;
+    }
+    return giver;
+}
+
+/* A split that is right by guesses stays as it is, so nobody would see whether they are right. So a program that was
+ * seen at one team size alone gets one chunk more, once, until its time there is known, for EXPLORE_NS at most. That
+ * costs the others at most a chunk for that time. */
+static void explore(struct split_part parts[], struct client *const members[], size_t count, uint32_t chunk,
+                    uint64_t now_ns)
+{
+    size_t taker = count;
+    for (size_t i = 0; i < count && (taker == count || members[taker]->program->explore_since_ns == 0); i++) {
+        struct known_program *program = members[i]->program;
+        if (program == NULL || program->explored)
+            continue;
+        if (program->explore_since_ns > 0 &&
+            (!is_guessed(members[i]) || now_ns - program->explore_since_ns >= EXPLORE_NS))
+            program->explored = true;
+        else if (is_guessed(members[i]) && parts[i].share + chunk <= parts[i].most && parts[i].weight > 0.0)
+            taker = program->explore_since_ns > 0 || taker == count ? i : taker;
+    }
+    int64_t giver = taker < count ? giver_of(parts, members, count, taker, chunk) : -1;
+    if (giver < 0)
+        return;
+    if (members[taker]->program->explore_since_ns == 0)
+        members[taker]->program->explore_since_ns = now_ns;
+    parts[taker].share += chunk;
+    parts[giver].share -= chunk;
+}
+
 /* Splits the budget among the running processes. All others get a share of 1. */
 static void split(struct shares *shares, struct clients *clients, const struct shares_facts *facts, bool competition,
                   uint64_t now_ns)
@@ -93,10 +143,12 @@ static void split(struct shares *shares, struct clients *clients, const struct s
         parts[i].before = shares->inputs_hash[competition] == inputs_hash ? members[i]->split_share[competition] : 0;
     split_checked(parts, count, cpus, facts->chunk);
     shares->inputs_hash[competition] = inputs_hash;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         members[i]->split_share[competition] = parts[i].share;
+    if (facts->learning && facts->settled && count > 1 && count <= cpus && facts->policy == SPLIT_MAX_SPEEDUP)
+        explore(parts, members, count, facts->chunk, now_ns);
+    for (size_t i = 0; i < count; i++)
         members[i]->share = usable(&parts[i]);
-    }
     if (count > cpus && cpus > 0 && !shares->oversubscription_logged) {
         shares->oversubscription_logged = true;
         log_line("%zu programs compute on %u CPUs: each has a team of 1, and they share the CPUs by time (logged once)",

@@ -64,6 +64,17 @@ static double rounded(double value)
     return isfinite(value) ? round(value * 1000.0) / 1000.0 : 0.0;
 }
 
+/* What the speedup of a program needs before it is more than a guess; NULL: nothing. */
+static const char *missing(const struct client *client)
+{
+    const struct speedup_point *points;
+    if (client_malleable(client) != VSCAF_MALLEABLE_FULL || (client->program != NULL && client->program->measured))
+        return NULL;
+    if (client_speedup(client, &points) == 0)
+        return "a section with a team that the agent chose, and its end";
+    return client->program != NULL ? "another team size" : NULL;
+}
+
 static const char *state_of(const struct client *client, bool learning)
 {
     if (client->newcomer)
@@ -72,7 +83,7 @@ static const char *state_of(const struct client *client, bool learning)
         return "idle";
     if (client->long_section)
         return "long section";
-    if (client->learned.points_count == 0 && client_malleable(client) == VSCAF_MALLEABLE_FULL && learning)
+    if (learning && missing(client) != NULL)
         return "learning";
     return "running";
 }
@@ -80,15 +91,17 @@ static const char *state_of(const struct client *client, bool learning)
 /* Adds the speedup at the largest team size that was compared, and the weight, if they are known. */
 static void describe_speedup(json_t *object, const struct client *client)
 {
-    const struct learned *learned = &client->learned;
-    if (learned->points_count == 0)
+    const struct speedup_point *points;
+    size_t count = client_speedup(client, &points);
+    if (count == 0)
         return;
-    const struct speedup_point *last = &learned->points[learned->points_count - 1];
-    double weight = split_weight_of(learned->points, learned->points_count);
+    const struct speedup_point *last = &points[count - 1];
+    double weight = split_weight_of(points, count);
     json_object_set_new(object, "speedup",
-                        json_pack("{s:i, s:f, s:f, s:f}", "p", (int)last->p, "value", rounded(last->speedup),
+                        json_pack("{s:i, s:f, s:f, s:f, s:b}", "p", (int)last->p, "value", rounded(last->speedup),
                                   "standard_error", rounded(last->standard_error), "efficiency",
-                                  rounded(last->speedup / (double)last->p)));
+                                  rounded(last->speedup / (double)last->p), "measured",
+                                  (int)(client->program == NULL || client->program->measured)));
     if (weight > 0.0)
         json_object_set_new(object, "weight", json_real(rounded(weight)));
 }
@@ -105,6 +118,8 @@ static json_t *process(const struct client *client, bool learning)
     struct own_number own;
     if (object != NULL)
         describe_speedup(object, client);
+    if (object != NULL && learning && client->running && missing(client) != NULL)
+        json_object_set_new(object, "missing", json_string(missing(client)));
     if (object != NULL && verdicts_own_number(client, &own))
         json_object_set_new(object, "own",
                             json_pack("{s:s, s:s, s:s}", "section", own.section, "reason", own_number_word(own.reason),

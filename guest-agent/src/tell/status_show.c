@@ -174,18 +174,21 @@ static const char *string_field(const json_t *object, const char *name, char buf
 
 static void print_process(const json_t *process)
 {
-    char name[64], malleable[64], state[64], speedup[32] = "-", efficiency[16] = "-", weight[16] = "-";
+    char name[64], malleable[64], state[64], missing[64], speedup[32] = "-", efficiency[16] = "-", weight[16] = "-";
     const json_t *known = json_object_get(process, "speedup");
     if (json_is_object(known)) {
-        snprintf(speedup, sizeof(speedup), "%.2f@%d", number_field(known, "value"), integer_field(known, "p"));
+        snprintf(speedup, sizeof(speedup), "%s%.2f@%d", json_is_false(json_object_get(known, "measured")) ? "~" : "",
+                 number_field(known, "value"), integer_field(known, "p"));
         snprintf(efficiency, sizeof(efficiency), "%.2f", number_field(known, "efficiency"));
     }
     if (json_is_number(json_object_get(process, "weight")))
         snprintf(weight, sizeof(weight), "%.2f", number_field(process, "weight"));
-    printf("%-8d %-15s %7d %6d %6.2f %-9s %10s %5s %6s  %s\n", integer_field(process, "pid"),
+    bool lacks = json_is_string(json_object_get(process, "missing"));
+    printf("%-8d %-15s %7d %6d %6.2f %-9s %10s %5s %6s  %s%s%s\n", integer_field(process, "pid"),
            string_field(process, "name", name), integer_field(process, "threads"), integer_field(process, "team"),
            number_field(process, "cpus"), string_field(process, "malleable", malleable), speedup, efficiency, weight,
-           string_field(process, "state", state));
+           string_field(process, "state", state), lacks ? ", needs " : "",
+           lacks ? string_field(process, "missing", missing) : "");
 }
 
 /* Why it has its own number of threads. */

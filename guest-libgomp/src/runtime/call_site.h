@@ -22,11 +22,13 @@ struct call_site {
     _Atomic uint32_t sight;    /* its place on the page where the verdict is awaited, plus 1; 0: the page has none left */
     _Atomic uint64_t question; /* for which join and after how many unloadings that is so */
 
-    /* Only the thread that owns the hot path (section.c) uses the members from here to `last_step`. */
+    /* Only the thread that owns the hot path (section.c) uses the members from here on. */
     uint32_t gap;           /* so many instances after the last timed one are not timed */
     uint32_t skip;          /* so many of these are still to come */
     uint32_t fast_path;     /* the number of the fast path that it may take (section/fast_path.h); 0: none */
     uint32_t mean_ticks;    /* moving average, rounded down; 0: no instance was timed */
+    uint16_t pace;          /* its last entry in the page's paces (section/pace.c) */
+    uint16_t pace_refused;  /* the team size for which there was no free entry; 0: none */
     uint32_t number;         /* in the order of first learning, from 1; 0: none yet (rate.c) */
     uint32_t reuse_distance; /* sections that ran since it ran before; 0: it runs for the first time (context.c) */
     uint32_t last_step;      /* its last place in the program's sequence of sections (context.c) */

@@ -10,6 +10,7 @@
 #include "measure/clock.h"
 #include "measure/random.h"
 #include "section/decompose.h"
+#include "section/pace.h"
 #include "team/masters.h"
 #include "team/verdicts.h"
 
@@ -287,10 +288,14 @@ void section_end(struct section *section)
     if (section->start) {
         if (__builtin_expect(!atomic_load_explicit(&clock_scale, memory_order_relaxed), 0))
             clock_refine();
-        section_add(&page->section_ns, clock_ns(ticks) * represented_instances,
-                    atomic_load_explicit(&section_multiple_masters, memory_order_relaxed));
-        if (section->owned)
+        uint64_t ns = clock_ns(ticks) * represented_instances;
+        section_add(&page->section_ns, ns, atomic_load_explicit(&section_multiple_masters, memory_order_relaxed));
+        if (section->owned) {
+            /* A meter compares with single instances at one thread, which do not tell how the program runs there. */
+            if (section->team.decided && (section->meter == NULL || section->team.size > 1))
+                pace_add(page, site, section->team.size, ns, represented_instances);
             plan_gap(site, ticks);
+        }
     }
     if (section->fast_path)
         site->fast_path = section->fast_path;
