@@ -64,9 +64,13 @@ static bool starts(const char *name, const char *with)
 static void write_share(struct run *run, struct state *state, const char *name, const struct known_function *known,
                         int64_t deeper, uint64_t at)
 {
-    bool clang = starts(name, "__kmpc");
+    /* The part that the places hold from the call before stays the same name: a stale copy of it is in no place that is
+     * still used, because a loop over chunks forgets what its turns leave. */
+    uint64_t work = hash_mix64(hash_mix64(at, run->context), 70);
+    bool clang = starts(name, "__kmpc"), end = false;
     unsigned bytes = clang && strstr(name, "_4") != NULL ? 4 : 8;
     bool first = clang;
+    unsigned places = 0; /* start, end, stride */
     for (unsigned i = 0; known->effects[i]; i++) {
         if (known->effects[i] != 'w')
             continue;
@@ -81,7 +85,20 @@ static void write_share(struct run *run, struct state *state, const char *name, 
             value = value_of_symbol(symbol, TAINT_THREAD);
             memory_store(run, state, &place, 4, &value, STORE_NUMBER_LIKE, at);
         } else {
-            value = run_unknown(run, at, hash_mix64(run->context, 70 + i), TAINT_SHARE, run->loop);
+            int64_t where = place.offset;
+            const struct slot *slot = place.space == SPACE_STACK && place.count == 0 ? state_slot(state, where, bytes) : NULL;
+            for (size_t t = 0; slot != NULL && !end && strstr(name, "next") != NULL && t < slot->value.count; t++)
+                if (run->symbols.all[slot->value.terms[t].symbol].kind == SYMBOL_START)
+                    work = run->symbols.all[slot->value.terms[t].symbol].work;
+            value = places == 2 ? run_unknown(run, at, hash_mix64(run->context, 70 + i), TAINT_SHARE, run->loop)
+                                : share_part(run, work, run->loop, end ? PLACE_END : PLACE_START);
+            /* libgomp's chunks have turns, or it says that there is none. */
+            for (size_t t = 0; places < 2 && !clang && t < value.count; t++)
+                run->symbols.all[value.terms[t].symbol].some = true;
+            if (end && clang)
+                value.offset--;
+            end = true;
+            places++;
             memory_store(run, state, &place, bytes, &value, STORE_NUMBER_LIKE, at);
         }
         first = false;
@@ -188,7 +205,10 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         break;
     case KNOWN_SHARE:
         write_share(run, state, name, known, deeper, at);
-        result = run_unknown(run, at, hash_mix64(run->context, 71), TAINT_SHARE, run->loop);
+        symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 71), SYMBOL_MORE, run->loop);
+        /* Of sections it also says which: the same whoever does it. */
+        result = value_of_symbol(symbol, strstr(name, "sections") != NULL ? TAINT_TURN : TAINT_SHARE);
+        run->symbols.all[symbol].partial = strstr(name, "sections") == NULL;
         break;
     case KNOWN_TASK: {
         struct value function = argument(run, state, 0, deeper, at), data = argument(run, state, 1, deeper, at),
@@ -198,6 +218,12 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         if (!value_is_zero(&copies))
             run_reject(run, VSCAF_REASON_POINTER_CALL, at, name);
         bool loop = starts(name, "GOMP_taskloop");
+        if (loop && data.space == SPACE_STACK && data.count == 0) { /* the runtime puts the part there */
+            uint64_t work = hash_mix64(hash_mix64(at, run->context), 72);
+            struct value start = share_part(run, work, run->loop, PLACE_START), end = share_part(run, work, run->loop, PLACE_END);
+            state_set_slot(state, data.offset, 8, &start, false);
+            state_set_slot(state, data.offset + 8, 8, &end, false);
+        }
         state->in_share += loop;
         follow_passed(run, state, function, data, at);
         state->in_share -= loop;
@@ -208,7 +234,7 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
             run_reject(run, VSCAF_REASON_COUNTS, at, name);
         for (unsigned i = 0; i < ARGUMENTS && known->effects[i]; i++) {
             struct value value = argument(run, state, i, deeper, at);
-            if ((value.taints & TAINTS_NUMBER) || state->vectors[i].taints & TAINTS_NUMBER)
+            if ((value.taints | state->vectors[i].taints) & (TAINTS_NUMBER | TAINT_SHARE))
                 run_reject(run, VSCAF_REASON_TELLS, at, name);
         }
         break;

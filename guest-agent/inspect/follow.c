@@ -21,6 +21,7 @@ struct loop_exit {
 };
 
 struct exits {
+    uint32_t instance; /* of the loop; 0: each turn is followed by itself */
     struct state *back; /* of all ways back to the header; NULL: none */
     size_t count;
     struct loop_exit all[EXITS_MAX];
@@ -79,7 +80,7 @@ static uint8_t choice_between(const struct state *one, const struct state *other
             else
                 taints |= left->taints | right->taints;
         }
-    return taints & TAINTS_NUMBER;
+    return taints & (TAINTS_NUMBER | TAINT_SHARE);
 }
 
 static bool range_empty(const struct state *state, const struct range *range)
@@ -88,26 +89,34 @@ static bool range_empty(const struct state *state, const struct range *range)
     return value_add(&range->low, &range->high, -1, &size) && state_at_least_zero(state, &size);
 }
 
-static bool range_covered(const struct state *state, const struct range *range)
+/* 0: it is not; 1: it is, by what was written at any time; 2: by what was written in this turn of divided work. */
+static int range_covered(const struct state *state, const struct range *range)
 {
+    int covered = range_empty(state, range) ? 2 : 0;
     struct value low, high;
     for (size_t i = 0; i < state->range_count; i++)
         if (value_add(&range->low, &state->ranges[i].low, -1, &low) && state_at_least_zero(state, &low)
-            && value_add(&state->ranges[i].high, &range->high, -1, &high) && state_at_least_zero(state, &high))
-            return true;
-    return range_empty(state, range);
+            && value_add(&state->ranges[i].high, &range->high, -1, &high) && state_at_least_zero(state, &high)
+            && covered < 2 - state->ranges[i].earlier)
+            covered = 2 - state->ranges[i].earlier;
+    return covered;
 }
 
-static struct value merged(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
-                           const struct value *other, bool divides, uint8_t taints)
+static struct value merged(struct run *run, struct state *state, const struct state *from, uint64_t at, uint64_t place,
+                           const struct value *one, const struct value *other, bool divides, uint8_t taints)
 {
+    struct value next;
     if (value_equal(one, other))
         return *one;
+    if (share_next_digits(run, state, one, from, other, &next))
+        return next;
     struct value value = step_select(run, state, at, place, one, other, divides);
     uint32_t symbol;
     bool bounded = value_is_symbol(&value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
-    if (!bounded && !divides)
-        value.taints |= taints;
+    if (!bounded && !divides && taints) {
+        uint8_t all = value.taints | taints;
+        value = run_unknown(run, at, hash_mix64(place, value_hash(&value)), all, value_loop(&run->symbols, &value));
+    }
     return value;
 }
 
@@ -116,19 +125,28 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     bool divides = false;
     uint8_t taints = choice_between(to, from, &divides);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        to->registers[r] = merged(run, to, at, r, &to->registers[r], &from->registers[r], divides, taints);
+        to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], divides, taints);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        to->vectors[v].taints |= from->vectors[v].taints;
-        to->vectors[v].flags &= from->vectors[v].flags;
+        struct vector *one = &to->vectors[v];
+        const struct vector *other = &from->vectors[v];
+        if (one->version == other->version)
+            continue;
+        one->taints |= other->taints | taints;
+        one->flags &= taints ? 0 : other->flags;
+        if (one->origin != other->origin)
+            one->origin = one->flags = 0;
+        one->version = hash_mix64(hash_mix64(one->version, other->version), at);
     }
-    to->left = merged(run, to, at, 60, &to->left, &from->left, false, taints);
-    to->right = merged(run, to, at, 61, &to->right, &from->right, false, taints);
+    to->left = merged(run, to, from, at, 60, &to->left, &from->left, false, taints);
+    to->right = merged(run, to, from, at, 61, &to->right, &from->right, false, taints);
     to->stack_taints |= from->stack_taints;
     to->thread_taints |= from->thread_taints;
     to->stack_float_taints |= from->stack_float_taints;
     to->spilled_taints |= from->spilled_taints;
     to->thread_float_taints |= from->thread_float_taints;
     to->stack_sums &= from->stack_sums;
+    if (to->array_low > from->array_low)
+        to->array_low = from->array_low;
     to->thread_sums &= from->thread_sums;
     size_t kept = 0;
     for (size_t i = 0; i < to->slot_count; i++) {
@@ -138,7 +156,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
             state_taint_slot(to, &slot);
             continue;
         }
-        slot.value = merged(run, to, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints);
+        slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints);
         slot.floating &= other->floating;
         to->slots[kept++] = slot;
     }
@@ -148,15 +166,19 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
             state_taint_slot(to, &from->slots[i]);
     struct range both[2 * RANGES_MAX];
     size_t count = 0;
-    for (size_t i = 0; i < to->range_count; i++)
-        if (range_covered(from, &to->ranges[i]))
-            both[count++] = to->ranges[i];
-    for (size_t i = 0; i < from->range_count; i++)
-        if (range_covered(to, &from->ranges[i]))
-            both[count++] = from->ranges[i];
+    for (int side = 0; side < 2; side++) {
+        const struct state *one = side ? from : to, *other = side ? to : from;
+        for (size_t i = 0; i < one->range_count; i++) {
+            int covered = range_covered(other, &one->ranges[i]);
+            if (covered == 0)
+                continue;
+            both[count] = one->ranges[i];
+            both[count++].earlier |= covered == 1;
+        }
+    }
     to->range_count = 0;
     for (size_t i = 0; i < count; i++)
-        state_add_range(&run->symbols, to, &both[i].low, &both[i].high);
+        state_add_range(to, &both[i].low, &both[i].high, both[i].earlier);
     kept = 0;
     for (size_t i = 0; i < to->bound_count; i++)
         for (size_t j = 0; j < from->bound_count; j++)
@@ -172,6 +194,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
                 to->branches[j].taints |= from->branches[i].taints;
                 to->branches[j].ways |= from->branches[i].ways;
                 to->branches[j].once &= from->branches[i].once;
+                to->branches[j].guard &= from->branches[i].guard;
                 to->branches[j].divides =
                     to->branches[j].divides && from->branches[i].divides ? to->branches[j].divides | from->branches[i].divides : 0;
                 found = true;
@@ -307,8 +330,11 @@ static void assume(struct state *state, uint8_t condition, const struct value *d
 }
 
 /* The difference is not 0. If it is 0 in the turn in which a loop is left, that turn has not come yet. */
-static void assume_not_last(const struct run *run, struct state *state, const struct value *difference)
+static void assume_not_last(struct run *run, struct state *state, const struct value *difference)
 {
+    struct value digit;
+    if (share_not_last_digit(run, difference, &digit))
+        state_add_bound(state, &digit);
     for (size_t i = 0; i < difference->count; i++) {
         const struct symbol *counter = &run->symbols.all[difference->terms[i].symbol];
         int64_t factor = difference->terms[i].factor, number;
@@ -353,6 +379,28 @@ static bool taken_once(const struct run *run, uint8_t condition, const struct va
                                   || (thread == -1 && team == 1 && difference->offset == -1));
 }
 
+/* Whether the comparison of this sum with 0 tells threads without any work from the others: part <= 0, or part < 1. */
+static bool tells_empty(const struct run *run, uint8_t condition, const struct value *difference)
+{
+    if (difference->space != SPACE_NUMBER || difference->count != 1)
+        return false;
+    const struct symbol *symbol = &run->symbols.all[difference->terms[0].symbol];
+    int64_t factor = difference->terms[0].factor, offset = difference->offset;
+    if (symbol->kind == SYMBOL_MORE)
+        return offset == 0;
+    if (symbol->kind != SYMBOL_PART || (factor != 1 && factor != -1))
+        return false;
+    switch (condition) {
+    case CONDITION_EQUAL:
+    case CONDITION_NOT_EQUAL: return offset == 0;
+    case CONDITION_GREATER:
+    case CONDITION_LESS_OR_EQUAL: return offset == (factor == 1 ? 0 : 1);
+    case CONDITION_LESS:
+    case CONDITION_GREATER_OR_EQUAL: return offset == (factor == 1 ? -1 : 0);
+    default: return false;
+    }
+}
+
 static void branch(struct run *run, struct frame *frame, int32_t block, struct state *state, const struct instruction *last,
                    int32_t loop, struct exits *exits)
 {
@@ -365,9 +413,14 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
     if (taints & TAINT_TEAM)
         run->uses_team = true;
     int holds = known ? decide(last->condition, &difference, &left, &right) : -1;
-    bool divides = step_condition_divides(run, &left, &right);
+    bool divides = share_condition_divides(run, &left, &right);
     bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
-    bool opens = !divides && numbered(taints);
+    bool guard = known && tells_empty(run, last->condition, &difference);
+    bool opens = !divides && (taints & (TAINTS_NUMBER | TAINT_SHARE));
+    /* A loop over shares is left when the thread's turns are done. */
+    if (opens && exits->instance != 0 && run->symbols.loops[exits->instance].mode != LOOP_WHOLE)
+        for (int way = 0; way < 2; way++)
+            opens = opens && of->next[way] != CODE_NONE && code_in_loop(frame->function, of->next[way], loop);
     for (int way = 0; way < 2; way++) {
         if (of->next[way] == CODE_NONE || holds == !way)
             continue;
@@ -396,6 +449,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
                                                                             .taints = taints,
                                                                             .ways = (uint8_t)(way + 1),
                                                                             .once = once,
+                                                                            .guard = guard,
                                                                             .divides = !divides ? 0 : larger ? 1 : 2};
         }
         leave(run, frame, loop, block, of->next[way], copy, &left, &right, condition, exits);
@@ -552,7 +606,7 @@ static bool run_turns(struct run *run, struct frame *frame, int32_t loop, const 
 }
 
 /* What a loop does to one place. */
-enum change { CHANGE_NONE, CHANGE_STEPS, CHANGE_CYCLES, CHANGE_ANY };
+enum change { CHANGE_NONE, CHANGE_STEPS, CHANGE_CYCLES, CHANGE_DIGITS, CHANGE_RELOADED, CHANGE_ANY };
 struct changing {
     uint8_t kind;
     uint8_t taints, flags;
@@ -561,12 +615,13 @@ struct changing {
 
 struct changes {
     struct changing registers[REGISTERS_GENERAL];
-    struct vector vectors[REGISTERS - REGISTER_VECTOR];
+    struct changing vectors[REGISTERS - REGISTER_VECTOR];
     struct changing slots[SLOTS_MAX];
     uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
     bool stack_sums, thread_sums, epoch;
     uint8_t exit_taints;
-    bool shares;
+    bool stores[3];
+    int64_t array_low;
     bool wrong; /* a place was thought to change in steps, but does not: what followed from that must be forgotten */
 };
 
@@ -594,45 +649,114 @@ static bool cycles(const struct run *run, const struct value *begins, const stru
     return false;
 }
 
-/* Only that places change in no known way is kept, and whether the turns are shares. */
-static void forget_changes(struct changes *changes)
+/* Forgets what places hold. Of how they change, only that they do in no known way is kept, or all if `steps_too`. */
+static void forget_changes(struct changes *changes, bool steps_too)
 {
-    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        changes->registers[r] =
-            (struct changing){.flags = 0xff, .kind = changes->registers[r].kind == CHANGE_ANY ? CHANGE_ANY : CHANGE_NONE};
-    for (size_t i = 0; i < SLOTS_MAX; i++)
-        changes->slots[i] =
-            (struct changing){.flags = 0xff, .kind = changes->slots[i].kind == CHANGE_ANY ? CHANGE_ANY : CHANGE_NONE};
-    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
-        changes->vectors[v] = (struct vector){.flags = 0xff};
+    struct changing *all[] = {changes->registers, changes->vectors, changes->slots};
+    const size_t counts[] = {REGISTERS_GENERAL, REGISTERS - REGISTER_VECTOR, SLOTS_MAX};
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < counts[k]; i++)
+            all[k][i] = (struct changing){.flags = 0xff,
+                                          .kind = steps_too || all[k][i].kind == CHANGE_ANY ? all[k][i].kind : CHANGE_NONE,
+                                          .step = all[k][i].step};
     changes->stack_taints = changes->thread_taints = changes->stack_float_taints = changes->thread_float_taints = 0;
     changes->spilled_taints = 0;
     changes->stack_sums = changes->thread_sums = true;
     changes->epoch = changes->wrong = false;
 }
 
-static struct value turn_value(struct run *run, const struct changing *change, const struct value *in, uint32_t instance,
-                               uint64_t place, uint32_t counter)
+/* Names of places, for sums (struct value). 0 is none, and from 0x8000 on they are of arrays. */
+static uint16_t origin_of_register(unsigned r)
 {
+    return (uint16_t)(1 + r);
+}
+
+static uint16_t origin_of_vector(unsigned v)
+{
+    return (uint16_t)(1 + REGISTERS_GENERAL + v);
+}
+
+static uint16_t origin_of_slot(size_t i)
+{
+    return (uint16_t)(1 + REGISTERS + i);
+}
+
+static struct value turn_value(struct run *run, const struct changing *change, const struct value *in, uint32_t instance,
+                               uint64_t place, uint16_t origin, const struct state *state)
+{
+    const struct loop_instance *loop = &run->symbols.loops[instance];
     struct value value = *in, steps;
     if (change->kind == CHANGE_NONE)
         return value;
+    uint8_t flags = in->flags & change->flags;
+    if (loop->mode == LOOP_WHOLE)
+        origin = in->origin;
     if (change->kind == CHANGE_STEPS) {
-        struct value turns = value_of_symbol(counter, 0);
-        uint8_t flags = in->flags;
+        struct value turns = value_of_symbol(loop->counter, 0);
         if (value_multiply(&run->symbols, &turns, &change->step, &steps) && value_add(in, &steps, 1, &value)) {
-            value.taints |= change->taints;
-            value.flags = flags & change->flags;
+            value.taints |= change->taints & (uint8_t)~(TAINT_SHARE | TAINT_TURN);
+            share_recognize(run, state, &value);
+            value.flags = flags;
+            value.origin = flags & FLAG_SUM ? origin : 0;
             return value;
         }
     }
-    uint32_t symbol = symbol_of(&run->symbols, hash_mix64(run->symbols.loops[instance].key, hash_mix64(place, change->kind)), SYMBOL_TURN, instance);
+    if (change->kind == CHANGE_DIGITS && share_as_digits(run, in, instance, false, &value)) {
+        /* They are those of the turn if the loop goes on from the start that was divided. */
+        bool counts = loop->mode == LOOP_SHARE;
+        for (size_t i = 0; i < value.count; i++) {
+            struct symbol *digit = &run->symbols.all[value.terms[i].symbol];
+            if (digit->kind != SYMBOL_DIGIT)
+                continue;
+            uint32_t low = run->symbols.all[digit->left].kind == SYMBOL_LOW ? digit->left : run->symbols.all[digit->left].right;
+            digit->partial = loop->mode != LOOP_SHARE || run->symbols.all[low].left != loop->start;
+            counts = counts && !digit->partial;
+        }
+        value.taints = (uint8_t)((in->taints & ~TAINT_SHARE) | (counts ? TAINT_TURN : TAINT_SHARE));
+        value.flags = 0;
+        value.origin = 0;
+        return value;
+    }
+    if (change->kind == CHANGE_RELOADED) {
+        struct symbol was = run->symbols.all[in->terms[0].symbol];
+        uint32_t again = symbol_of(&run->symbols, hash_mix64(loop->key, hash_mix64(place, 9)), SYMBOL_LOAD, instance);
+        struct symbol *now = &run->symbols.all[again];
+        now->work = was.work;
+        now->bytes = was.bytes;
+        now->left = was.left;
+        now->taints = was.taints;
+        value = value_of_symbol(again, in->taints | change->taints);
+        value.flags = flags;
+        return value;
+    }
+    bool cycle = change->kind == CHANGE_CYCLES && loop->mode == LOOP_CYCLES;
+    uint32_t symbol = symbol_of(&run->symbols, hash_mix64(loop->key, hash_mix64(place, change->kind)),
+                                change->kind == CHANGE_CYCLES ? SYMBOL_CYCLE : SYMBOL_TURN, instance);
     uint8_t taints = (uint8_t)(taints_of(in) | change->taints);
-    if (change->kind == CHANGE_CYCLES)
-        taints = (uint8_t)((taints & ~TAINTS_NUMBER) | TAINT_SHARE);
+    if (cycle)
+        taints = (uint8_t)((taints & ~(TAINTS_NUMBER | TAINT_SHARE)) | TAINT_TURN);
+    else if (change->kind == CHANGE_CYCLES)
+        taints |= TAINTS_NUMBER;
+    else if (loop->mode != LOOP_WHOLE) /* what earlier turns have left */
+        taints |= TAINT_SHARE;
+    run->symbols.all[symbol].partial = (taints & TAINT_SHARE) != 0;
     value = value_of_symbol(symbol, taints);
-    value.flags = in->flags & change->flags;
+    value.flags = flags;
+    value.origin = flags & FLAG_SUM ? origin : 0;
     return value;
+}
+
+/* Whether both were loaded from one place of shared memory that all threads and turns find alike. What is there may have
+ * changed meanwhile; but a turn that changes what others read is wrong without vscaf too. */
+static bool is_reloaded(const struct run *run, const struct value *one, const struct value *other)
+{
+    uint32_t first, second;
+    if (!value_is_symbol(one, &first) || !value_is_symbol(other, &second))
+        return false;
+    const struct symbol *left = &run->symbols.all[first], *right = &run->symbols.all[second];
+    const uint8_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN;
+    return left->kind == SYMBOL_LOAD && right->kind == SYMBOL_LOAD && left->work == right->work && left->bytes == right->bytes
+           && !((left->taints | right->taints) & tells) && !left->partial && !right->partial;
 }
 
 /* Compares a place at the turn's start and at its end. True: more is known to change than before. */
@@ -643,13 +767,24 @@ static bool learn_change(struct run *run, struct changes *changes, struct changi
     struct value step;
     change->taints |= taints_of(end);
     change->flags &= end->flags;
+    if (end->origin != start->origin)
+        change->flags &= (uint8_t)~FLAG_SUM;
     struct value plain_start = *start, plain_end = *end;
     plain_start.taints = plain_end.taints = plain_start.flags = plain_end.flags = 0;
+    plain_start.origin = plain_end.origin = 0;
     bool same = value_equal(&plain_start, &plain_end);
     switch (change->kind) {
     case CHANGE_NONE:
         if (same)
             break;
+        if (is_reloaded(run, &plain_start, &plain_end)) {
+            change->kind = CHANGE_RELOADED;
+            break;
+        }
+        if (share_as_digits(run, &plain_start, instance, false, &step)) {
+            change->kind = CHANGE_DIGITS;
+            break;
+        }
         if (value_add(&plain_end, &plain_start, -1, &step) && step.space == SPACE_NUMBER
             && !value_varies(&run->symbols, &step, instance)) {
             change->kind = cycles(run, in, &step) ? CHANGE_CYCLES : CHANGE_STEPS;
@@ -665,111 +800,85 @@ static bool learn_change(struct run *run, struct changes *changes, struct changi
             changes->wrong = true;
         }
         break;
+    case CHANGE_RELOADED:
+        if (!is_reloaded(run, &plain_start, &plain_end)) {
+            change->kind = CHANGE_ANY;
+            changes->wrong = true;
+        }
+        break;
+    case CHANGE_DIGITS: {
+        struct value plain_in = *in, next;
+        plain_in.taints = plain_in.flags = 0;
+        plain_in.origin = 0;
+        if (!share_as_digits(run, &plain_in, instance, true, &next) || !value_equal(&next, &plain_end)) {
+            change->kind = CHANGE_ANY;
+            changes->wrong = true;
+        }
+        change->taints = 0; /* those of the start, as long as it is true */
+        break;
+    }
     default: break;
     }
     if (change->kind == CHANGE_CYCLES)
-        change->taints &= (uint8_t)~TAINTS_NUMBER;
+        change->taints &= (uint8_t)~(TAINTS_NUMBER | TAINT_TURN);
     return before.kind != change->kind || before.taints != change->taints || before.flags != change->flags;
 }
 
 static void make_turn(struct run *run, struct state *turn, const struct state *in, const struct changes *changes,
-                      uint32_t instance, uint32_t counter, const struct frame *frame)
+                      uint32_t instance, const struct frame *frame)
 {
+    const struct loop_instance *loop = &run->symbols.loops[instance];
     state_copy(turn, in);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        turn->registers[r] = turn_value(run, &changes->registers[r], &in->registers[r], instance, r, counter);
+        turn->registers[r] = turn_value(run, &changes->registers[r], &in->registers[r], instance, r, origin_of_register(r), in);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        turn->vectors[v].taints |= changes->vectors[v].taints;
-        turn->vectors[v].flags &= changes->vectors[v].flags;
+        const struct changing *change = &changes->vectors[v];
+        if (change->kind == CHANGE_NONE)
+            continue;
+        struct vector *vector = &turn->vectors[v];
+        vector->taints |= change->taints;
+        vector->flags &= change->flags;
+        if (loop->mode != LOOP_WHOLE) {
+            vector->taints |= TAINT_SHARE;
+            vector->origin = origin_of_vector(v);
+        }
+        if (!(vector->flags & FLAG_SUM))
+            vector->origin = 0;
+        vector->version = hash_mix64(hash_mix64(loop->key, 500), v);
     }
     for (size_t i = 0; i < in->slot_count; i++)
         turn->slots[i].value = turn_value(run, &changes->slots[i], &in->slots[i].value, instance,
-                                          hash_mix64(200, (uint64_t)in->slots[i].place), counter);
+                                          hash_mix64(200, (uint64_t)in->slots[i].place), origin_of_slot(i), in);
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        share_bound_digits(run, turn, &turn->registers[r]);
+    for (size_t i = 0; i < turn->slot_count; i++)
+        share_bound_digits(run, turn, &turn->slots[i].value);
     turn->stack_taints |= changes->stack_taints;
     turn->thread_taints |= changes->thread_taints;
     turn->stack_float_taints |= changes->stack_float_taints;
     turn->spilled_taints |= changes->spilled_taints;
     turn->thread_float_taints |= changes->thread_float_taints;
+    turn->array_low = changes->stores[0] && changes->array_low < turn->array_low ? changes->array_low : turn->array_low;
     turn->stack_sums &= changes->stack_sums;
     turn->thread_sums &= changes->thread_sums;
     if (changes->epoch) {
-        turn->epoch = hash_mix64(run->symbols.loops[instance].key, 300);
+        turn->epoch = hash_mix64(loop->key, 300);
         turn->epoch_loop = instance;
     }
-    turn->in_share += changes->shares;
-    if (!changes->shares && numbered(changes->exit_taints) && turn->branch_count < BRANCHES_MAX)
-        turn->branches[turn->branch_count++] =
-            (struct open_branch){.function = frame->number, .joins = -2 - (int32_t)instance, .taints = changes->exit_taints};
-    struct value unknown = run_unknown(run, 0, run->symbols.loops[instance].key, changes->exit_taints, instance);
+    if (loop->mode != LOOP_WHOLE) {
+        turn->in_share++;
+        for (size_t i = 0; i < turn->range_count; i++)
+            turn->ranges[i].earlier = true;
+    } else if (changes->exit_taints) {
+        if (turn->branch_count == BRANCHES_MAX)
+            run_reject(run, VSCAF_REASON_UNKNOWN_CODE, block_address(frame, 0), "many branches by the thread's number");
+        else
+            turn->branches[turn->branch_count++] =
+                (struct open_branch){.function = frame->number, .joins = -2 - (int32_t)instance, .taints = changes->exit_taints};
+    }
+    struct value unknown = run_unknown(run, 0, loop->key, changes->exit_taints, instance);
     turn->left = unknown;
     turn->right = value_number(0);
-}
-
-static bool learn(struct run *run, struct changes *changes, const struct state *in, const struct state *turn,
-                  const struct exits *exits, uint32_t instance)
-{
-    bool more = false;
-    uint8_t exit_taints = 0;
-    for (size_t i = 0; i < exits->count; i++)
-        exit_taints |= (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
-    more |= exit_taints != changes->exit_taints;
-    changes->exit_taints = exit_taints;
-    bool shares = (changes->exit_taints & TAINT_SHARE) && !(changes->exit_taints & TAINTS_NUMBER);
-    if (shares != changes->shares) {
-        /* What was learned of sums was learned as if each thread took every turn. */
-        changes->shares = shares;
-        return true;
-    }
-    const struct state *end = exits->back;
-    if (end == NULL)
-        return more;
-    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        more |= learn_change(run, changes, &changes->registers[r], &in->registers[r], &turn->registers[r], &end->registers[r], instance);
-    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        struct vector *vector = &changes->vectors[v], before = *vector;
-        vector->taints |= end->vectors[v].taints;
-        vector->flags &= end->vectors[v].flags;
-        more |= before.taints != vector->taints || before.flags != vector->flags;
-    }
-    /* Own memory: what is there at a turn's end may be in its arrays at the next one's start. */
-    struct state *own = calloc(1, sizeof *own);
-    if (own == NULL) {
-        run->no_memory = true;
-        return false;
-    }
-    own->stack_taints = changes->stack_taints | end->stack_taints;
-    own->thread_taints = changes->thread_taints | end->thread_taints;
-    own->stack_float_taints = changes->stack_float_taints | end->stack_float_taints;
-    own->spilled_taints = changes->spilled_taints | end->spilled_taints;
-    own->thread_float_taints = changes->thread_float_taints | end->thread_float_taints;
-    for (size_t i = 0; i < end->slot_count; i++)
-        if (state_slot((struct state *)(uintptr_t)in, end->slots[i].place, end->slots[i].bytes) == NULL)
-            state_taint_slot(own, &end->slots[i]);
-    for (size_t i = 0; i < in->slot_count; i++) {
-        const struct slot *slot = &in->slots[i];
-        const struct slot *other = state_slot((struct state *)(uintptr_t)end, slot->place, slot->bytes);
-        uint8_t taints = slot->place >= THREAD_PLACES ? own->thread_taints | own->thread_float_taints
-                                                      : own->stack_taints | own->stack_float_taints | own->spilled_taints;
-        struct value gone = run_unknown(run, 1, (uint64_t)slot->place, taints, instance);
-        more |= learn_change(run, changes, &changes->slots[i], &slot->value, &turn->slots[i].value,
-                             other != NULL ? &other->value : &gone, instance);
-    }
-    bool stack_sums = changes->stack_sums && end->stack_sums, thread_sums = changes->thread_sums && end->thread_sums;
-    bool epoch = changes->epoch || end->epoch != turn->epoch;
-    more |= own->stack_taints != changes->stack_taints || own->thread_taints != changes->thread_taints
-            || own->stack_float_taints != changes->stack_float_taints || own->spilled_taints != changes->spilled_taints
-            || own->thread_float_taints != changes->thread_float_taints || stack_sums != changes->stack_sums
-            || thread_sums != changes->thread_sums || epoch != changes->epoch;
-    changes->stack_taints = own->stack_taints;
-    changes->thread_taints = own->thread_taints;
-    changes->stack_float_taints = own->stack_float_taints;
-    changes->spilled_taints = own->spilled_taints;
-    changes->thread_float_taints = own->thread_float_taints;
-    free(own);
-    changes->stack_sums = stack_sums;
-    changes->thread_sums = thread_sums;
-    changes->epoch = epoch;
-    return more;
 }
 
 /* The turn in which a loop is left this way, counted from 0. False: it is not known. */
@@ -817,6 +926,280 @@ static bool turns_until(struct run *run, const struct loop_exit *exit, uint32_t 
     return true;
 }
 
+/* Whether a block stores nowhere but in its frame, and calls nothing: so it may run once more than its loop has turns. */
+static bool only_looks(const struct function *function, int32_t block)
+{
+    for (uint32_t i = 0; i < function->blocks[block].count; i++) {
+        const struct instruction *instruction = &function->instructions[function->blocks[block].first + i];
+        if (instruction->flow == FLOW_CALL || instruction->flow == FLOW_CALL_INDIRECT || instruction->locked)
+            return false;
+        for (size_t k = 0; k < instruction->count; k++)
+            if (instruction->operands[k].kind == OPERAND_MEMORY && instruction->operands[k].writes
+                && instruction->operands[k].base != RSP)
+                return false;
+    }
+    return true;
+}
+
+/* Whether nothing is left to do for a turn from a block on, up to the loop's header. */
+static bool only_goes_back(const struct function *function, int32_t loop, int32_t block, unsigned depth)
+{
+    int32_t header = function->loops[loop].header;
+    if (block == header)
+        return true;
+    if (depth == 0 || block == CODE_NONE || !code_in_loop(function, block, loop) || function->blocks[block].loop != loop
+        || !only_looks(function, block))
+        return false;
+    for (int way = 0; way < 2; way++)
+        if (function->blocks[block].next[way] != CODE_NONE
+            && !only_goes_back(function, loop, function->blocks[block].next[way], depth - 1))
+            return false;
+    return true;
+}
+
+static bool dominates(const struct function *function, int32_t one, int32_t other)
+{
+    while (other != one && other > 0) /* 0 is the entry */
+        other = function->blocks[other].dominator;
+    return other == one;
+}
+
+#define DEPTH_OF_RETURN 12u /* blocks between a way out and the header */
+
+/* Whether a way out is taken after what a turn does (1), before it (0), or elsewhere (-1). */
+static int place_of_exit(const struct frame *frame, int32_t loop, const struct exits *exits, const struct loop_exit *exit)
+{
+    const struct function *function = frame->function;
+    const struct block *from = &function->blocks[exit->from];
+    int32_t header = function->loops[loop].header, stays = from->next[0] == exit->to ? from->next[1] : from->next[0];
+    if (function->blocks[exit->from].loop != loop || stays == CODE_NONE)
+        return -1;
+    /* Every turn must come to one of them. */
+    for (size_t b = 0; b < function->block_count; b++)
+        for (int way = 0; way < 2; way++) {
+            bool passes = function->blocks[b].next[way] != header || function->blocks[b].position < 0
+                          || !code_in_loop(function, (int32_t)b, loop);
+            for (size_t i = 0; i < exits->count && !passes; i++)
+                passes = dominates(function, exits->all[i].from, (int32_t)b);
+            if (!passes)
+                return -1;
+        }
+    if (only_goes_back(function, loop, stays, DEPTH_OF_RETURN))
+        return 1;
+    return exit->from == header && only_looks(function, header) ? 0 : -1;
+}
+
+/* Whether this way out is that of a loop from the start of the thread's part to its end. */
+static bool ends_part(struct run *run, const struct state *in, const struct loop_exit *exit, int place, uint32_t instance,
+                      uint32_t *start)
+{
+    struct value turns;
+    if (!turns_until(run, exit, run->symbols.loops[instance].counter, instance, &turns) || turns.count != 1
+        || turns.terms[0].factor != 1 || turns.space != SPACE_NUMBER)
+        return false;
+    struct symbol size = run->symbols.all[turns.terms[0].symbol];
+    struct value some = turns;
+    int64_t more = 0; /* on one way of the formula for shares, the part is one larger */
+    for (size_t i = 0; i < in->branch_count; i++)
+        if (in->branches[i].divides == 1)
+            more = 1;
+    if (size.kind != SYMBOL_PART && size.kind != SYMBOL_QUOTIENT)
+        return false;
+    if (size.kind == SYMBOL_PART)
+        more = 0;
+    if (turns.offset != more - place)
+        return false;
+    /* After the turn: a thread without work must not come here. */
+    some.taints = some.flags = 0;
+    if (place == 1 && !size.some && !state_at_least_zero(in, &some))
+        return false;
+    struct value begins = share_part(run, size.work, size.loop, PLACE_START);
+    *start = begins.terms[0].symbol;
+    return true;
+}
+
+/* Whether this way out is that of a loop whose turns go round the threads: from the thread's number on by the team's
+ * size, up to a limit that is the same for all. */
+static bool ends_cycle(struct run *run, const struct state *in, const struct loop_exit *exit, int place, uint32_t instance)
+{
+    struct value difference, first;
+    uint32_t counter = run->symbols.loops[instance].counter;
+    if (!value_add(&exit->left, &exit->right, -1, &difference) || difference.space != SPACE_NUMBER)
+        return false;
+    int64_t factor = 0, thread = 0, team = 0;
+    first = difference;
+    for (size_t i = 0; i < difference.count; i++) {
+        struct symbol symbol = run->symbols.all[difference.terms[i].symbol];
+        int64_t times = difference.terms[i].factor;
+        struct value term = value_of_symbol(difference.terms[i].symbol, 0);
+        bool round = symbol.kind == SYMBOL_PRODUCT
+                     && ((symbol.left == counter && run->symbols.all[symbol.right].kind == SYMBOL_TEAM)
+                         || (symbol.right == counter && run->symbols.all[symbol.left].kind == SYMBOL_TEAM));
+        if ((symbol.kind == SYMBOL_CYCLE && symbol.loop == instance) || round) {
+            if (factor != 0)
+                return false;
+            factor = times;
+            if (symbol.kind == SYMBOL_CYCLE)
+                thread += times; /* the symbol stands for the thread's number and its rounds */
+        } else if (symbol.kind == SYMBOL_THREAD) {
+            thread += times;
+        } else if (symbol.kind == SYMBOL_TEAM) {
+            team += times;
+        } else if (symbol.kind != SYMBOL_LOAD && symbol.kind != SYMBOL_OTHER && symbol.kind != SYMBOL_TURN) {
+            return false;
+        } else if (symbol.partial || symbol_varies(&run->symbols, difference.terms[i].symbol, instance)) {
+            return false;
+        } else {
+            continue;
+        }
+        if (!value_add(&first, &term, -times, &first))
+            return false;
+    }
+    if (factor == 0 || thread != factor || team != factor * place)
+        return false;
+    bool up = factor > 0;
+    if (up ? exit->condition != CONDITION_GREATER_OR_EQUAL && exit->condition != CONDITION_GREATER
+           : exit->condition != CONDITION_LESS_OR_EQUAL && exit->condition != CONDITION_LESS)
+        return false;
+    if (place == 0)
+        return true;
+    /* After the turn: the thread's own number must be below the limit. */
+    struct value number = value_of_symbol(symbol_of(&run->symbols, 1, SYMBOL_THREAD, 0), 0), zero = value_number(0), below;
+    if (!value_add(&first, &number, factor, &first) || !value_add(&zero, &first, up ? -1 : 1, &below))
+        return false;
+    below.offset -= exit->condition == CONDITION_GREATER_OR_EQUAL || exit->condition == CONDITION_LESS_OR_EQUAL;
+    below.taints = below.flags = 0;
+    return state_at_least_zero(in, &below);
+}
+
+/* Whether a way out is taken by all threads in their first turns, or by none: its condition is the same for all threads and
+ * turns. What is loaded for it may not change meanwhile, as in is_reloaded(). */
+static bool leaves_at_once(const struct run *run, const struct loop_exit *exit, uint32_t instance)
+{
+    struct value difference;
+    const uint8_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
+    if (!value_add(&exit->left, &exit->right, -1, &difference) || (difference.taints & tells) || difference.count == 0)
+        return false;
+    for (size_t i = 0; i < difference.count; i++) {
+        const struct symbol *symbol = &run->symbols.all[difference.terms[i].symbol];
+        bool loaded = symbol->kind == SYMBOL_LOAD && !(symbol->taints & tells) && !symbol->partial;
+        if (!loaded && (symbol->kind != SYMBOL_OTHER || symbol_varies(&run->symbols, difference.terms[i].symbol, instance)))
+            return false;
+    }
+    return true;
+}
+
+/* How the loop divides work. All its ways out must say the same: a loop that is left earlier does only a part. */
+static enum loop_mode mode_of(struct run *run, const struct frame *frame, int32_t loop, const struct state *in,
+                              const struct exits *exits, uint32_t instance, uint32_t *start)
+{
+    enum loop_mode mode = LOOP_WHOLE;
+    uint32_t other_start = 0;
+    size_t found = 0;
+    for (size_t i = 0; i < exits->count; i++) {
+        const struct loop_exit *exit = &exits->all[i];
+        if (leaves_at_once(run, exit, instance))
+            continue;
+        int place = place_of_exit(frame, loop, exits, exit);
+        struct value difference;
+        uint32_t symbol;
+        enum loop_mode own = LOOP_WHOLE;
+        if (value_add(&exit->left, &exit->right, -1, &difference) && value_is_symbol(&difference, &symbol)
+            && run->symbols.all[symbol].kind == SYMBOL_MORE)
+            own = LOOP_CHUNKS;
+        else if (place >= 0 && ends_part(run, in, exit, place, instance, &other_start))
+            own = LOOP_SHARE;
+        else if (place >= 0 && ends_cycle(run, in, exit, place, instance))
+            own = LOOP_CYCLES;
+        if (own == LOOP_WHOLE || (found++ > 0 && (own != mode || other_start != *start)))
+            return LOOP_WHOLE;
+        mode = own;
+        *start = other_start;
+    }
+    return mode;
+}
+
+static bool learn(struct run *run, struct frame *frame, int32_t loop, struct changes *changes, const struct state *in,
+                  const struct state *turn, const struct exits *exits, uint32_t instance)
+{
+    bool more = false;
+    uint8_t exit_taints = 0;
+    for (size_t i = 0; i < exits->count; i++)
+        exit_taints |= (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
+    more |= exit_taints != changes->exit_taints;
+    changes->exit_taints = exit_taints;
+    uint32_t start = 0;
+    enum loop_mode mode = mode_of(run, frame, loop, in, exits, instance, &start);
+    struct loop_instance *of = &run->symbols.loops[instance];
+    if (getenv("DBG")) { for (size_t i = 0; i < exits->count; i++) { struct value d; bool ok = value_add(&exits->all[i].left, &exits->all[i].right, -1, &d); fprintf(stderr, "DBG loop %lx exit %zu place %d cond %d ok %d space %d off %ld taints %x:", (long)block_address(frame, frame->function->loops[loop].header), i, place_of_exit(frame, loop, exits, &exits->all[i]), exits->all[i].condition, ok, d.space, (long)d.offset, d.taints); for (size_t k = 0; k < d.count; k++) fprintf(stderr, " %ld*k%d(%u)", (long)d.terms[k].factor, run->symbols.all[d.terms[k].symbol].kind, d.terms[k].symbol); fprintf(stderr, " mode %d\n", mode); } }
+    if (mode != (enum loop_mode)of->mode || start != of->start) {
+        /* What was learned of sums was learned as if each thread took every turn. */
+        of->mode = (uint8_t)mode;
+        of->start = start;
+        forget_changes(changes, true);
+        return true;
+    }
+    bool stores[] = {of->stores_stack, of->stores_thread, of->stores_heap};
+    more |= memcmp(stores, changes->stores, sizeof stores) != 0;
+    memcpy(changes->stores, stores, sizeof stores);
+    const struct state *end = exits->back;
+    if (end == NULL)
+        return more;
+    more |= changes->array_low != end->array_low;
+    changes->array_low = end->array_low;
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        more |= learn_change(run, changes, &changes->registers[r], &in->registers[r], &turn->registers[r], &end->registers[r], instance);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
+        struct changing *change = &changes->vectors[v], before = *change;
+        const struct vector *first = &turn->vectors[v], *last = &end->vectors[v];
+        if (first->version == last->version)
+            continue;
+        change->kind = CHANGE_ANY;
+        change->taints |= last->taints;
+        change->flags &= last->origin == first->origin ? last->flags : 0;
+        more |= before.kind != change->kind || before.taints != change->taints || before.flags != change->flags;
+    }
+    /* Own memory: what is there at a turn's end may be in its arrays at the next one's start. */
+    struct state *own = calloc(1, sizeof *own);
+    if (own == NULL) {
+        run->no_memory = true;
+        return false;
+    }
+    own->stack_taints = changes->stack_taints | end->stack_taints;
+    own->thread_taints = changes->thread_taints | end->thread_taints;
+    own->stack_float_taints = changes->stack_float_taints | end->stack_float_taints;
+    own->spilled_taints = changes->spilled_taints | end->spilled_taints;
+    own->thread_float_taints = changes->thread_float_taints | end->thread_float_taints;
+    for (size_t i = 0; i < end->slot_count; i++)
+        if (state_slot((struct state *)(uintptr_t)in, end->slots[i].place, end->slots[i].bytes) == NULL)
+            state_taint_slot(own, &end->slots[i]);
+    for (size_t i = 0; i < in->slot_count; i++) {
+        const struct slot *slot = &in->slots[i];
+        const struct slot *other = state_slot((struct state *)(uintptr_t)end, slot->place, slot->bytes);
+        uint8_t taints = slot->place >= THREAD_PLACES ? own->thread_taints | own->thread_float_taints
+                                                      : own->stack_taints | own->stack_float_taints | own->spilled_taints;
+        struct value gone = run_unknown(run, 1, (uint64_t)slot->place, taints, instance);
+        more |= learn_change(run, changes, &changes->slots[i], &slot->value, &turn->slots[i].value,
+                             other != NULL ? &other->value : &gone, instance);
+    }
+    bool stack_sums = changes->stack_sums && end->stack_sums, thread_sums = changes->thread_sums && end->thread_sums;
+    bool epoch = changes->epoch || end->epoch != turn->epoch;
+    more |= own->stack_taints != changes->stack_taints || own->thread_taints != changes->thread_taints
+            || own->stack_float_taints != changes->stack_float_taints || own->spilled_taints != changes->spilled_taints
+            || own->thread_float_taints != changes->thread_float_taints || stack_sums != changes->stack_sums
+            || thread_sums != changes->thread_sums || epoch != changes->epoch;
+    changes->stack_taints = own->stack_taints;
+    changes->thread_taints = own->thread_taints;
+    changes->stack_float_taints = own->stack_float_taints;
+    changes->spilled_taints = own->spilled_taints;
+    changes->thread_float_taints = own->thread_float_taints;
+    free(own);
+    changes->stack_sums = stack_sums;
+    changes->thread_sums = thread_sums;
+    changes->epoch = epoch;
+    return more;
+}
+
 /* Adds what the turns 0 .. counter - 1 have written to the state at a turn's start. */
 static void add_earlier_turns(struct run *run, struct state *turn, const struct state *end, uint32_t counter, uint32_t instance)
 {
@@ -840,11 +1223,11 @@ static void add_earlier_turns(struct run *run, struct state *turn, const struct 
         if (step > 0) {
             struct value high;
             if (value_add(&first.low, &moved, 1, &high))
-                state_add_range(&run->symbols, turn, &first.low, &high);
+                state_add_range(turn, &first.low, &high, range.earlier);
         } else {
             struct value low;
             if (value_add(&first.high, &moved, -1, &low))
-                state_add_range(&run->symbols, turn, &low, &first.high);
+                state_add_range(turn, &low, &first.high, range.earlier);
         }
     }
 }
@@ -866,7 +1249,7 @@ static void replace_counter(struct state *state, uint32_t counter, const struct 
     memcpy(all, state->ranges, count * sizeof all[0]);
     state->range_count = 0;
     for (size_t i = 0; i < count; i++)
-        state_add_range(NULL, state, &all[i].low, &all[i].high);
+        state_add_range(state, &all[i].low, &all[i].high, all[i].earlier);
 }
 
 /* A loop that only looks at shared memory until another thread changes it: whether it is left does not depend on what it
@@ -906,6 +1289,89 @@ static void check_wait(struct run *run, const struct exits *exits, uint32_t inst
         run_reject(run, VSCAF_REASON_WAITS, at, "");
 }
 
+/* Marks a value that depends on how often the thread took the loop's turns, or on which they were. */
+static void mark_left(struct run *run, struct value *value, uint8_t taints, uint64_t place)
+{
+    uint8_t flags = value->flags;
+    uint16_t origin = value->origin;
+    *value = run_unknown(run, place, value_hash(value), taints_of(value) | taints, value_loop(&run->symbols, value));
+    value->flags = flags;
+    value->origin = origin;
+}
+
+/* A loop's end. What a turn left is that of the last one, and of a divided loop each thread has another last turn. */
+static void leave_value(struct run *run, const struct state *state, struct value *value, const struct value *in,
+                        const struct changing *change, uint32_t instance, uint8_t exit_taints, uint64_t place, uint16_t origin)
+{
+    enum loop_mode mode = run->symbols.loops[instance].mode;
+    if (change->kind == CHANGE_NONE)
+        return;
+    if (mode != LOOP_WHOLE && value->origin == origin)
+        value->origin = in->flags & FLAG_SUM ? in->origin : 0;
+    uint8_t flags = value->flags;
+    share_recognize(run, state, value);
+    value->flags = flags;
+    uint8_t taints = mode != LOOP_WHOLE && (value->taints & TAINT_TURN) ? TAINT_SHARE : mode == LOOP_WHOLE ? exit_taints : 0;
+    value->taints &= (uint8_t)(mode != LOOP_WHOLE ? ~TAINT_TURN : 0xff);
+    if (taints)
+        mark_left(run, value, taints, place);
+}
+
+static uint8_t without_turn(uint8_t taints)
+{
+    return taints & TAINT_TURN ? (uint8_t)((taints & ~TAINT_TURN) | TAINT_SHARE) : taints;
+}
+
+static void leave_shares(struct run *run, struct state *left, const struct state *in, const struct changes *changes,
+                         uint32_t instance)
+{
+    uint64_t key = run->symbols.loops[instance].key;
+    bool whole = run->symbols.loops[instance].mode == LOOP_WHOLE;
+    uint8_t exit_taints = changes->exit_taints;
+    if (!whole) {
+        left->in_share--;
+        for (size_t i = 0; i < left->range_count && left->in_share == 0; i++)
+            left->ranges[i].earlier = false;
+        left->stack_taints = without_turn(left->stack_taints);
+        left->stack_float_taints = without_turn(left->stack_float_taints);
+        left->thread_taints = without_turn(left->thread_taints);
+        left->thread_float_taints = without_turn(left->thread_float_taints);
+        left->spilled_taints = without_turn(left->spilled_taints);
+        run->heap_taints = without_turn(run->heap_taints);
+    } else if (exit_taints) {
+        left->stack_taints |= changes->stores[0] ? exit_taints : 0;
+        left->stack_float_taints |= changes->stores[0] ? exit_taints : 0;
+        left->thread_taints |= changes->stores[1] ? exit_taints : 0;
+        left->thread_float_taints |= changes->stores[1] ? exit_taints : 0;
+        run->heap_taints |= changes->stores[2] ? exit_taints : 0;
+    }
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        leave_value(run, left, &left->registers[r], &in->registers[r], &changes->registers[r], instance, exit_taints,
+                    hash_mix64(key, r), origin_of_register(r));
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
+        struct vector *vector = &left->vectors[v];
+        if (vector->version == in->vectors[v].version)
+            continue;
+        if (!whole && vector->origin == origin_of_vector(v))
+            vector->origin = in->vectors[v].flags & FLAG_SUM ? in->vectors[v].origin : 0;
+        vector->taints = whole ? vector->taints | exit_taints : without_turn(vector->taints);
+    }
+    for (size_t s = 0; s < left->slot_count; s++) {
+        struct slot *slot = &left->slots[s];
+        static const struct changing any = {.kind = CHANGE_ANY};
+        const struct changing *change = &any;
+        const struct value *before = &slot->value;
+        uint16_t origin = 0xffff;
+        for (size_t i = 0; i < in->slot_count; i++)
+            if (in->slots[i].place == slot->place && in->slots[i].bytes == slot->bytes) {
+                change = &changes->slots[i];
+                before = &in->slots[i].value;
+                origin = origin_of_slot(i);
+            }
+        leave_value(run, left, &slot->value, before, change, instance, exit_taints, hash_mix64(key, (uint64_t)slot->place), origin);
+    }
+}
+
 static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t outer, struct exits *outer_exits)
 {
     struct loop *of = &frame->function->loops[loop];
@@ -930,7 +1396,7 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     uint32_t counter = symbol_of(&run->symbols, hash_mix64(key, 400), SYMBOL_COUNTER, instance);
     struct changes *changes = calloc(1, sizeof *changes);
     struct state *turn = malloc(sizeof *turn);
-    struct exits exits = {0};
+    struct exits exits = {.instance = instance};
     if (changes == NULL || turn == NULL || counter == 0 || instance == 0) {
         run->no_memory |= changes == NULL || turn == NULL;
         free(changes);
@@ -938,18 +1404,22 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
         free(in);
         return;
     }
-    forget_changes(changes);
+    forget_changes(changes, false);
+    run->symbols.loops[instance].counter = counter;
+    run->symbols.loops[instance].mode = LOOP_WHOLE;
+    run->symbols.loops[instance].start = 0;
+    run->symbols.loops[instance].before = in;
     bool silent = run->silent, stable = false;
     run->loop = instance;
     run->context = key;
     run->silent = true;
     for (unsigned round = 0; round < ROUNDS_MAX && !stable && !out_of_steps(run, 0); round++) {
         exits_free(&exits);
-        make_turn(run, turn, in, changes, instance, counter, frame);
+        make_turn(run, turn, in, changes, instance, frame);
         run_once(run, frame, loop, turn, &exits);
-        stable = !learn(run, changes, in, turn, &exits, instance);
+        stable = !learn(run, frame, loop, changes, in, turn, &exits, instance);
         if (changes->wrong)
-            forget_changes(changes);
+            forget_changes(changes, false);
     }
     if (!stable && !out_of_steps(run, 0)) {
         run->silent = silent;
@@ -968,7 +1438,7 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     if (exits.back != NULL) {
         struct state *end = exits.back;
         exits.back = NULL;
-        make_turn(run, turn, in, changes, instance, counter, frame);
+        make_turn(run, turn, in, changes, instance, frame);
         add_earlier_turns(run, turn, end, counter, instance);
         free(end);
     }
@@ -982,29 +1452,21 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     run->context = context;
     for (size_t i = 0; i < exits.count; i++) {
         struct state *left = exits.all[i].state;
-        if (turns_until(run, &exits.all[i], counter, instance, &turns)) {
+        if (run->symbols.loops[instance].mode != LOOP_WHOLE && leaves_at_once(run, &exits.all[i], instance)) {
+            struct value first = value_number(0);
+            replace_counter(left, counter, &first);
+        } else if (turns_until(run, &exits.all[i], counter, instance, &turns)) {
             replace_counter(left, counter, &turns);
             turns.taints = taints_of(&exits.all[i].left) | taints_of(&exits.all[i].right);
         }
-        left->in_share = left->in_share > changes->shares ? left->in_share - changes->shares : 0;
         size_t kept = 0;
         for (size_t b = 0; b < left->branch_count; b++)
             if (left->branches[b].joins != -2 - (int32_t)instance)
                 left->branches[kept++] = left->branches[b];
         left->branch_count = (uint16_t)kept;
-        /* How often the loop turned depends on its limit. */
-        uint8_t numbers = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
-        for (unsigned r = 0; numbers && r < REGISTERS_GENERAL; r++)
-            if (changes->registers[r].kind == CHANGE_STEPS || (changes->registers[r].kind == CHANGE_ANY && changes->shares))
-                left->registers[r].taints |= numbers;
-        for (size_t s = 0; numbers && s < in->slot_count; s++) {
-            if (changes->slots[s].kind != CHANGE_STEPS && !(changes->slots[s].kind == CHANGE_ANY && changes->shares))
-                continue;
-            struct slot *slot = state_slot(left, in->slots[s].place, in->slots[s].bytes);
-            if (slot != NULL)
-                slot->value.taints |= numbers;
-        }
+        leave_shares(run, left, in, changes, instance);
     }
+    run->symbols.loops[instance].before = NULL;
     pass_exits(run, frame, outer, &exits, outer_exits);
     exits_free(&exits);
     free(changes);

@@ -37,7 +37,10 @@ bool run_settled(const struct run *run)
 struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t taints, uint32_t loop)
 {
     uint64_t key = hash_mix64(hash_mix64(hash_mix64(at, from), run->context), 500);
-    return value_of_symbol(symbol_of(&run->symbols, key, SYMBOL_OTHER, loop), taints);
+    uint32_t symbol = symbol_of(&run->symbols, key, SYMBOL_OTHER, loop);
+    if (symbol != 0)
+        run->symbols.all[symbol].partial = (taints & TAINT_SHARE) != 0;
+    return value_of_symbol(symbol, taints);
 }
 
 /* Places that are found by a thread's number: right for each team up to the number told if the section exchanges data
@@ -83,6 +86,7 @@ static void follow_section(struct run *run, struct state *state, const struct el
     run->epochs = epochs;
     state->reached = true;
     state->stack_sums = state->thread_sums = true;
+    state->array_low = INT64_MAX;
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         state->registers[r] = run_unknown(run, r, 600, 0, 0);
     state->registers[RSP] = (struct value){.space = SPACE_STACK};

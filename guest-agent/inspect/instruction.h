@@ -37,7 +37,9 @@ enum operation {
     OPERATION_EXCHANGE_ADD,
     OPERATION_COMPARE_EXCHANGE,
     OPERATION_VECTOR_ADD, /* adds floating-point or vector values: first = second + third */
-    OPERATION_VECTOR_SCALE, /* multiplies, shuffles, converts: 0 stays 0 */
+    OPERATION_VECTOR_SUBTRACT,
+    OPERATION_VECTOR_MULTIPLY,
+    OPERATION_VECTOR_SCALE, /* shuffles, converts: 0 stays 0 */
     OPERATION_VECTOR_FUSED, /* first = a * b + c */
     OPERATION_EXTREME,    /* minimum or maximum */
     OPERATION_FILL,       /* stos */
@@ -96,6 +98,7 @@ struct instruction {
     bool sets_flags, reads_flags;
     bool moves_bytes; /* moves a vector register that may hold anything */
     uint8_t count; /* of operands */
+    uint8_t added; /* OPERATION_VECTOR_FUSED: the operand that is added, not multiplied; OPERANDS: none */
     uint8_t width; /* bytes of a fill or copy */
     uint16_t mnemonic; /* the decoder's, to tell results of different instructions apart */
     uint64_t target;   /* of direct jumps and calls */

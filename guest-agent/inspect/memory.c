@@ -19,7 +19,7 @@ uint8_t state_branch_taints(const struct state *state)
 {
     uint8_t taints = 0;
     for (size_t i = 0; i < state->branch_count; i++)
-        if (!state->branches[i].once && !state->branches[i].divides)
+        if (!state->branches[i].once && !state->branches[i].divides && !state->branches[i].guard)
             taints |= state->branches[i].taints;
     return taints;
 }
@@ -37,17 +37,6 @@ static bool state_depends_on_team(const struct state *state)
 static bool numbered(uint8_t taints)
 {
     return taints & TAINTS_NUMBER;
-}
-
-/* True if the value is a share's size or place itself, and not something that was computed from the work there. */
-static bool is_share(const struct run *run, const struct value *value)
-{
-    for (size_t i = 0; i < value->count; i++) {
-        uint8_t kind = run->symbols.all[value->terms[i].symbol].kind;
-        if (kind != SYMBOL_OTHER && kind != SYMBOL_LOAD && kind != SYMBOL_TURN)
-            return true;
-    }
-    return false;
 }
 
 /* The program's thread data ends at the thread pointer. */
@@ -175,12 +164,14 @@ void memory_note_wait(struct run *run, uint64_t group)
 }
 
 /* True if all bytes from the address on were written before, by this section. */
-static bool written(struct run *run, const struct state *state, const struct value *address, int64_t bytes)
+static bool written(struct run *run, const struct state *state, const struct value *address, int64_t bytes, bool this_turn)
 {
     struct value low = *address, high = *address;
     high.offset += bytes;
     for (size_t r = 0; r < state->range_count; r++) {
         struct value under, over;
+        if (this_turn && state->ranges[r].earlier)
+            continue;
         if (!value_add(&low, &state->ranges[r].low, -1, &under) || !value_add(&state->ranges[r].high, &high, -1, &over))
             continue;
         /* Both must be at least 0 for each turn of the loops. */
@@ -227,17 +218,92 @@ static bool written(struct run *run, const struct state *state, const struct val
 
 static void read_thread_data(struct run *run, struct state *state, const struct value *address, unsigned bytes, uint64_t at)
 {
-    if (run->silent || (!run->in_task && written(run, state, address, bytes)))
+    if (run->silent || (!run->in_task && written(run, state, address, bytes, false)))
         return;
     /* An index that is not known stays within its object: the whole object must have been written. */
     uint64_t start, end;
     if (address->count > 0 && address->offset >= 0
         && elf_tls_object(run->file, (uint64_t)address->offset, &start, &end)) {
         struct value whole = {.space = SPACE_THREAD, .offset = (int64_t)start};
-        if (written(run, state, &whole, (int64_t)(end - start)))
+        if (written(run, state, &whole, (int64_t)(end - start), false))
             return;
     }
     run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
+}
+
+/* True if the number is where a part of divided work begins or ends. */
+static bool is_bound(const struct run *run, const struct value *value)
+{
+    bool bound = true;
+    for (size_t i = 0; i < value->count; i++) {
+        uint8_t kind = run->symbols.all[value->terms[i].symbol].kind;
+        bound &= kind == SYMBOL_START || kind == SYMBOL_PART;
+    }
+    return bound;
+}
+
+static void note_store(struct run *run, const struct value *address)
+{
+    for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
+        struct loop_instance *of = &run->symbols.loops[loop];
+        of->stores_stack |= address->space == SPACE_STACK;
+        of->stores_thread |= address->space == SPACE_THREAD;
+        of->stores_heap |= address->space == SPACE_HEAP;
+    }
+}
+
+/* Whether the array was stored to before the loop. Else no turn may read what it has not stored there itself: a thread's
+ * first turn would read what nobody has stored. */
+static bool stored_before(const struct run *run, const struct state *before, const struct value *address)
+{
+    if (before == NULL || address->space != SPACE_STACK || address->count == 0 || before->array_low <= address->offset)
+        return true;
+    int64_t end = frame_end(run, address->offset);
+    for (size_t i = 0; i < before->slot_count; i++) {
+        const struct slot *slot = &before->slots[i];
+        if (!slot->saved && slot->place + 64 >= address->offset && slot->place < end)
+            return true;
+    }
+    return false;
+}
+
+/* What own memory holds may be from an earlier turn of divided work, so it depends on which turns are the thread's. */
+static uint8_t from_earlier_turns(struct run *run, const struct state *state, const struct value *address, unsigned bytes)
+{
+    bool stores = false;
+    for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
+        const struct loop_instance *of = &run->symbols.loops[loop];
+        stores |= of->mode != LOOP_WHOLE && stored_before(run, of->before, address) && (address->space == SPACE_STACK ? of->stores_stack
+                                            : address->space == SPACE_THREAD ? of->stores_thread : of->stores_heap);
+    }
+    if (!stores || written(run, state, address, bytes, true))
+        return 0;
+    uint64_t start, end;
+    if (address->space == SPACE_THREAD && address->count > 0 && address->offset >= 0
+        && elf_tls_object(run->file, (uint64_t)address->offset, &start, &end)) {
+        struct value whole = {.space = SPACE_THREAD, .offset = (int64_t)start};
+        if (written(run, state, &whole, (int64_t)(end - start), true))
+            return 0;
+    }
+    return TAINT_SHARE;
+}
+
+/* A name for what a place of an array holds (struct value). */
+static uint16_t origin_of(const struct value *address)
+{
+    return (uint16_t)(0x8000u | (value_hash(address) & 0x7fffu));
+}
+
+/* A hash of the address: the same at each time, also if it was loaded itself. */
+static uint64_t place_of(const struct run *run, const struct value *address)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < address->count; i++) {
+        const struct symbol *symbol = &run->symbols.all[address->terms[i].symbol];
+        uint64_t name = symbol->kind == SYMBOL_LOAD ? hash_mix64(symbol->work, symbol->bytes) : address->terms[i].symbol;
+        sum += hash_mix64(name, (uint64_t)address->terms[i].factor); /* in any order */
+    }
+    return hash_mix64(hash_mix64(address->space, (uint64_t)address->offset), sum);
 }
 
 struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, bool vector,
@@ -267,9 +333,14 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             if (slot != NULL && slot->floating && !vector) {
                 loaded = run_unknown(run, at, run->steps, slot->value.taints, run->loop);
                 loaded.flags = slot->value.flags;
+                loaded.origin = slot->value.origin;
                 return loaded;
             }
             if (slot != NULL)
+                return slot->value;
+            /* The runtime writes where a part begins and ends as a long number, also for a loop over short ones. */
+            slot = bytes == 4 ? state_slot(state, place, 8) : NULL;
+            if (slot != NULL && slot->value.space == SPACE_NUMBER && slot->value.count > 0 && is_bound(run, &slot->value))
                 return slot->value;
         }
         /* An array, or a part of something: it may hold whatever was stored in such places. */
@@ -284,12 +355,15 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         }
         if (stack ? state->stack_sums : state->thread_sums)
             flags = FLAG_SUM;
+        taints |= from_earlier_turns(run, state, address, bytes);
         loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
         loaded.flags = flags;
+        loaded.origin = flags && state->in_share > 0 ? origin_of(address) : 0;
         return loaded;
     }
     if (address->space == SPACE_HEAP)
-        return run_unknown(run, at, hash_mix64(value_hash(address), run->steps), run->heap_taints, run->loop);
+        return run_unknown(run, at, hash_mix64(value_hash(address), run->steps),
+                           run->heap_taints | from_earlier_turns(run, state, address, bytes), run->loop);
     if (address->space == SPACE_IMAGE && address->count == 0) {
         uint64_t from = (uint64_t)address->offset;
         struct elf_reference reference = elf_reference_at(run->file, from);
@@ -322,16 +396,16 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         /* It may be the address of what belongs to that number. */
         if (bytes == 8 && !vector)
             taints |= address->taints & TAINTS_NUMBER;
-    } else if (address->taints & TAINT_SHARE) {
-        taints |= TAINT_SHARE;
     }
+    taints |= address->taints & (TAINT_SHARE | TAINT_TURN);
     uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, address), state->epoch_loop);
     uint64_t key = hash_mix64(hash_mix64(value_hash(address), bytes), state->epoch);
     uint32_t symbol = symbol_of(&run->symbols, key, SYMBOL_LOAD, loop);
     run->symbols.all[symbol].taints |= address->taints;
+    run->symbols.all[symbol].partial = (taints & TAINT_SHARE) != 0;
     run->symbols.all[symbol].bytes = (uint8_t)bytes;
     run->symbols.all[symbol].left = value_loop(&run->symbols, address);
-    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : value_hash(address);
+    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : place_of(run, address);
     loaded = value_of_symbol(symbol, taints);
     loaded.flags = FLAG_SELF;
     return loaded;
@@ -344,19 +418,28 @@ static void note_written(struct run *run, const struct value *address)
         kept_add_written(run->file, run->thread_data, address->count == 0 || address->offset > 0 ? (uint64_t)address->offset : UINT64_MAX);
 }
 
+/* Whether a place of an array still holds a sum: in a loop over shares, what it had and what this turn has added. */
+static bool stays_sum(const struct state *state, const struct value *address, const struct value *value)
+{
+    return (value->flags & FLAG_SUM) && (state->in_share == 0 ? value->origin == 0 : value->origin == origin_of(address));
+}
+
 /* Arrays of the own stack: any place above that is not a pointer may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
                             bool floating)
 {
     bool thread = address->space == SPACE_THREAD;
+    note_store(run, address);
     state_taint_own(state, thread, floating, value->taints);
-    if (!(value->flags & FLAG_SUM))
+    if (!stays_sum(state, address, value))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
     if (thread) {
         state_forget_places(state, THREAD_PLACES, INT64_MAX, false);
         return;
     }
     int64_t end = frame_end(run, address->offset);
+    if (address->offset < state->array_low)
+        state->array_low = address->offset;
     /* An array begins where the address does, unless its index goes down. */
     bool down = false;
     for (size_t i = 0; i < address->count; i++)
@@ -369,6 +452,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
 {
     int64_t place;
     if (address->space == SPACE_HEAP) {
+        note_store(run, address);
         run->heap_taints |= value->taints;
         if (!run->silent && (value->taints & TAINTS_NUMBER))
             run->heap_numbers = true;
@@ -376,20 +460,23 @@ static bool store_own(struct run *run, struct state *state, const struct value *
     }
     if (address->space != SPACE_STACK && address->space != SPACE_THREAD)
         return false;
-    if (address->space == SPACE_THREAD) {
+    if (address->space == SPACE_THREAD)
         note_written(run, address);
+    if (address->space == SPACE_THREAD || address->count > 0) {
         struct value low = *address, high = *address;
         low.taints = high.taints = 0;
         low.flags = high.flags = 0;
         high.offset += bytes;
-        state_add_range(&run->symbols, state, &low, &high);
+        state_add_range(state, &low, &high, false);
     }
     if (!fixed_place(address, &place) || bytes > 64) {
         store_own_array(run, state, address, value, floating);
         return true;
     }
     bool thread = address->space == SPACE_THREAD;
-    if (!(value->flags & FLAG_SUM))
+    if (state_slot(state, place, bytes) == NULL)
+        note_store(run, address);
+    if (!(value->flags & FLAG_SUM) || (value->origin && state_slot(state, place, bytes) == NULL))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
     if (!state_set_slot(state, place, bytes, value, floating))
         state_taint_own(state, thread, floating, value->taints);
@@ -400,8 +487,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
 static void check_shared(struct run *run, struct state *state, const struct value *address, const struct value *value,
                          bool atomic, uint64_t at)
 {
-    bool to_share = address->taints & TAINT_SHARE, to_numbered = numbered(address->taints);
-    bool divided = state_is_divided(state) || to_share;
+    bool to_numbered = numbered(address->taints), divided = state->in_share > 0;
     uint8_t branches = state_branch_taints(state);
     if (value->taints & TAINTS_OWN) {
         run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "an address of its own memory");
@@ -422,19 +508,20 @@ static void check_shared(struct run *run, struct state *state, const struct valu
         note_place(run, address, true, false, at);
         return;
     }
-    if (numbered(branches) && !divided) {
+    /* Work that one thread does may be done by any: what it stores must not tell which. The same holds for a turn. */
+    bool once = state_is_divided(state) && !divided;
+    if (numbered(branches) && !once) {
         run_reject(run, branches & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
         return;
     }
-    if (divided)
-        return;
-    bool sum = (value->flags & FLAG_SELF) && (atomic || state->locks > 0);
-    if (value->taints & TAINT_SHARE) {
-        bool extreme = state->locks > 0 && (value->taints & TAINT_LOADED) && !is_share(run, value);
-        if (!sum && !extreme)
-            run_reject(run, VSCAF_REASON_TELLS, at, "");
+    if (getenv("DBG") && !run->silent) fprintf(stderr, "DBG store %lx addr %x value %x flags %x branches %x share %d once %d locks %d\n", (long)at, address->taints, value->taints, value->flags, branches, state->in_share, once, state->locks);
+    bool sum = (value->flags & FLAG_SELF) && (atomic || state->locks > 0) && !divided && !once;
+    if (((address->taints | branches) & TAINT_SHARE) || ((value->taints & TAINT_SHARE) && !sum)) {
+        run_reject(run, VSCAF_REASON_TELLS, at, "");
         return;
     }
+    if (divided || once)
+        return;
     if ((value->taints & TAINT_LOADED) && !sum)
         run_reject(run, VSCAF_REASON_COUNTS, at, "");
 }
@@ -472,7 +559,7 @@ void memory_atomic_add(struct run *run, struct state *state, const struct value 
         return;
     struct value sum = *value;
     sum.taints |= TAINT_LOADED;
-    sum.flags = value->flags & FLAG_SUM ? FLAG_SELF : 0;
+    sum.flags = (value->flags & FLAG_SUM) && !value->origin ? FLAG_SELF : 0;
     memory_store(run, state, address, bytes, &sum, STORE_ATOMIC, at);
 }
 
@@ -487,13 +574,15 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
         if (value_add(address, size, 1, &high) && !(size->taints & (TAINTS_NUMBER | TAINTS_OWN))) {
             struct value low = *address;
             low.taints = high.taints = low.flags = high.flags = 0;
-            state_add_range(&run->symbols, state, &low, &high);
+            state_add_range(state, &low, &high, false);
         }
         state_forget_places(state, THREAD_PLACES, INT64_MAX, true);
         state_taint_own(state, true, false, value->taints);
         state_taint_own(state, true, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
     } else if (address->space == SPACE_STACK) {
+        if (address->offset < state->array_low)
+            state->array_low = address->offset;
         if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
             state_forget_places(state, address->offset, address->offset + bytes, true);
         else
@@ -513,11 +602,11 @@ void memory_read_any(struct run *run, struct state *state, const struct value *a
         struct value high;
         if (value_is_number(size, &bytes) && bytes > 0) {
             read_thread_data(run, state, address, (unsigned)(bytes > INT32_MAX ? INT32_MAX : bytes), at);
-        } else if (!value_add(address, size, 1, &high) || !written(run, state, address, 1)) {
+        } else if (!value_add(address, size, 1, &high) || !written(run, state, address, 1, false)) {
             run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
         } else {
             high.offset -= 1;
-            if (!written(run, state, &high, 1))
+            if (!written(run, state, &high, 1, false))
                 run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
         }
     } else if (address->taints & TAINT_PRIVATE && address->space != SPACE_THREAD) {

@@ -96,7 +96,35 @@ void register_set(struct state *state, unsigned number, const struct value *valu
 void step_instruction(struct run *run, struct state *state, const struct instruction *instruction);
 struct value step_select(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
                          const struct value *other, bool divides);
-bool step_condition_divides(const struct run *run, const struct value *left, const struct value *right);
+
+
+/* share.c */
+enum share_place { PLACE_START, PLACE_END };
+/* Where the thread's part of that work begins, or ends. */
+struct value share_part(struct run *run, uint64_t work, uint32_t loop, enum share_place place);
+/* Recognizes where a part of divided work begins and ends, and whether the value depends on that or on the turn alone. */
+void share_recognize(struct run *run, const struct state *state, struct value *value);
+/* Work by the team's size. False: it is not. */
+bool share_divide(struct run *run, const struct value *work, const struct value *team, struct value *quotient,
+                  struct value *rest);
+/* Where a share begins, divided by a number: the first of the numbers of nested loops that were made one. False: it is
+ * something else that is divided. */
+bool share_split(struct run *run, const struct value *start, const struct value *divisor, struct value *quotient,
+                 struct value *rest);
+/* The symbol of such a number in a turn of a loop, and in the turn after that. */
+uint32_t share_digit(struct run *run, uint32_t instance, uint32_t of);
+uint32_t share_next(struct run *run, uint32_t digit);
+/* What a place that had `in` before the loop has in a turn, or at its end (`next`), if these numbers are counted on. */
+bool share_as_digits(struct run *run, const struct value *in, uint32_t instance, bool next, struct value *digits);
+/* A rest is smaller than its divisor. */
+void share_bound_digits(struct run *run, struct state *turn, const struct value *value);
+/* If the difference, which is not 0, tells that a rest may be counted on: what is known then. */
+bool share_not_last_digit(struct run *run, const struct value *difference, struct value *bound);
+/* One way counts the rest on, the other begins with the next quotient: the result, where they meet. */
+bool share_next_digits(struct run *run, const struct state *one_state, const struct value *one, const struct state *other_state,
+                       const struct value *other, struct value *next);
+/* True: the comparison is thread < work % team, the formula by which compilers divide work. */
+bool share_condition_divides(const struct run *run, const struct value *left, const struct value *right);
 
 /* call.c. False: it does not return. */
 bool call_target(struct run *run, struct state *state, const struct instruction *call, bool jump);

@@ -56,6 +56,7 @@ bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const st
     if (same != NULL) {
         same->value = *value;
         same->floating = floating;
+        same->saved = false;
         /* Another size at the same place would be out of date. */
         for (size_t i = 0; i < state->slot_count; i++) {
             const struct slot *slot = &state->slots[i];
@@ -81,15 +82,16 @@ static bool distance(const struct value *one, const struct value *other, int64_t
     return value_add(other, one, -1, &difference) && value_is_number(&difference, bytes);
 }
 
-void state_add_range(const struct symbols *symbols, struct state *state, const struct value *low, const struct value *high)
+void state_add_range(struct state *state, const struct value *low, const struct value *high, bool earlier)
 {
-    struct range range = {.low = *low, .high = *high};
+    struct range range = {.low = *low, .high = *high, .earlier = earlier};
     int64_t bytes;
-    (void)symbols;
     for (bool joined = true; joined;) {
         joined = false;
         for (size_t i = 0; i < state->range_count; i++) {
             struct range *other = &state->ranges[i];
+            if (other->earlier != earlier)
+                continue;
             int64_t to_low, to_high;
             bool low_known = distance(&other->low, &range.low, &to_low), high_known = distance(&other->high, &range.high, &to_high);
             if (low_known && high_known && to_low >= 0 && to_high <= 0)

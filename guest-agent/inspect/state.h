@@ -18,12 +18,14 @@ struct slot {
     int64_t place;
     uint8_t bytes;
     bool floating; /* stored as a floating-point number */
+    bool saved;    /* pushed: no part of an array */
     struct value value;
 };
 
-/* Thread data from `low` up to `high` that this section has written, in every thread and on every way to here. */
+/* Own memory from `low` up to `high` that this section has written, in every thread and on every way to here. */
 struct range {
     struct value low, high;
+    bool earlier; /* before this turn of divided work */
 };
 
 /* A branch that is open: its two ways have not met again yet. */
@@ -34,10 +36,13 @@ struct open_branch {
     uint8_t ways;      /* that lead to here: 1, 2, or 3 for both */
     bool once;         /* this way is taken by one thread of the team */
     uint8_t divides;   /* by thread < work % team, the formula for shares: 1 on this way it is true, 2 it is not, 3 both */
+    bool guard;        /* it tells only threads without any work apart: what is done on this way is done for each turn */
 };
 
 struct vector {
     uint8_t taints, flags;
+    uint16_t origin;  /* value.h */
+    uint64_t version; /* differs after each store to the register */
 };
 
 struct state {
@@ -50,6 +55,7 @@ struct state {
     uint8_t spilled_taints; /* what fixed places of the stack may hold that are no longer known */
     bool stack_sums, thread_sums; /* arrays there hold nothing but sums (FLAG_SUM) */
     uint16_t slot_count, range_count, bound_count, branch_count;
+    int64_t array_low; /* the lowest place of the stack at which an array begins that this section has stored to */
     uint64_t epoch; /* of shared memory: integers that were loaded at the same epoch from the same place are equal */
     uint32_t epoch_loop;
     struct value registers[REGISTERS_GENERAL];
@@ -72,7 +78,7 @@ void state_taint_own(struct state *state, bool thread, bool floating, uint8_t ta
 /* What a slot holds may be in an array from now on. */
 void state_taint_slot(struct state *state, const struct slot *slot);
 
-void state_add_range(const struct symbols *symbols, struct state *state, const struct value *low, const struct value *high);
+void state_add_range(struct state *state, const struct value *low, const struct value *high, bool earlier);
 /* True if the sum is at least 0 wherever the state's bounds hold. */
 bool state_at_least_zero(const struct state *state, const struct value *sum);
 void state_add_bound(struct state *state, const struct value *at_most_zero);

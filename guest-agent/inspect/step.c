@@ -37,6 +37,7 @@ static struct value vector_get(struct run *run, const struct state *state, unsig
     (void)number;
     (void)at;
     value.flags = vector->flags;
+    value.origin = vector->origin;
     return value;
 }
 
@@ -105,6 +106,8 @@ static void operand_set(struct run *run, struct state *state, const struct instr
         bool replaces = !operand->reads;
         vector->taints = (uint8_t)(taints_of(value) | (replaces ? 0 : vector->taints));
         vector->flags = value->flags;
+        vector->origin = value->origin;
+        vector->version = hash_mix64(instruction->address, run->steps);
         return;
     }
     struct value set = *value;
@@ -113,6 +116,7 @@ static void operand_set(struct run *run, struct state *state, const struct instr
     if (value_is_symbol(value, &from) && from == symbol_of(&run->symbols, 2, SYMBOL_OTHER, 0)) {
         set = run_unknown(run, instruction->address, run->steps, value->taints, run->loop);
         set.flags = value->flags;
+        set.origin = value->origin;
     }
     if (operand->partial) {
         struct value before = register_get(state, operand->number);
@@ -139,92 +143,42 @@ static void set_flags(struct state *state, const struct value *left, const struc
     state->compared_by_test = by_test;
 }
 
-static bool is_product_of_thread(const struct run *run, uint32_t symbol, enum symbol_kind other, uint64_t *work)
+/* Sets the flags of one + other, or one - other. In a loop over shares a sum is what a place had at the turn's start, plus
+ * what this turn adds to it once. Elsewhere sums may be added to each other. */
+static void sum_flags(const struct state *state, const struct value *one, const struct value *other, bool minus,
+                      struct value *result)
 {
-    const struct symbol *product = &run->symbols.all[symbol];
-    if (product->kind != SYMBOL_PRODUCT)
-        return false;
-    const struct symbol *left = &run->symbols.all[product->left], *right = &run->symbols.all[product->right];
-    const struct symbol *factor = left->kind == SYMBOL_THREAD ? right : left;
-    if ((left->kind != SYMBOL_THREAD && right->kind != SYMBOL_THREAD) || factor->kind != (uint8_t)other)
-        return false;
-    *work = factor->work;
-    return true;
-}
-
-/* Where a thread's share begins, as compilers compute it. With q = work / team and r = work % team: if thread < r, at
- * thread * (q + 1), and else at thread * q + r. Where both ways have met, at thread * part + later. */
-static void recognize_start(struct run *run, const struct state *state, struct value *sum)
-{
-    if (sum->space != SPACE_NUMBER || sum->count < 2)
-        return;
-    uint8_t ways = 0;
-    for (size_t i = 0; i < state->branch_count; i++)
-        if (state->branches[i].divides)
-            ways = state->branches[i].divides;
-    /* In turns: the thread's own, then one of each round of the team. */
-    for (size_t i = 0; i < sum->count; i++) {
-        const struct symbol *product = &run->symbols.all[sum->terms[i].symbol];
-        if (product->kind != SYMBOL_PRODUCT)
-            continue;
-        uint8_t left = run->symbols.all[product->left].kind, right = run->symbols.all[product->right].kind;
-        if (!(left == SYMBOL_COUNTER && right == SYMBOL_TEAM) && !(left == SYMBOL_TEAM && right == SYMBOL_COUNTER))
-            continue;
-        for (size_t j = 0; j < sum->count; j++)
-            if (run->symbols.all[sum->terms[j].symbol].kind == SYMBOL_THREAD && sum->terms[i].factor == sum->terms[j].factor)
-                sum->taints = (uint8_t)((sum->taints & ~TAINTS_NUMBER) | TAINT_SHARE);
-    }
-    for (size_t i = 0; i < sum->count; i++) {
-        uint64_t work;
-        bool met = is_product_of_thread(run, sum->terms[i].symbol, SYMBOL_PART, &work);
-        if (!met && ((ways != 1 && ways != 2) || !is_product_of_thread(run, sum->terms[i].symbol, SYMBOL_QUOTIENT, &work)))
-            continue;
-        for (size_t j = 0; j < sum->count; j++) {
-            const struct symbol *later = &run->symbols.all[sum->terms[j].symbol];
-            bool fits = met ? later->kind == SYMBOL_LATER && later->work == work
-                        : ways == 1 ? later->kind == SYMBOL_THREAD : later->kind == SYMBOL_REST && later->work == work;
-            if (!fits || sum->terms[i].factor != sum->terms[j].factor)
-                continue;
-            int64_t factor = sum->terms[i].factor;
-            uint32_t start = symbol_of(&run->symbols, hash_mix64(work, 3), SYMBOL_START, run->symbols.all[sum->terms[i].symbol].loop);
-            run->symbols.all[start].work = work;
-            struct value begins = value_of_symbol(start, TAINT_SHARE), first = value_of_symbol(sum->terms[i].symbol, 0),
-                         second = value_of_symbol(sum->terms[j].symbol, 0), rest;
-            uint8_t taints = sum->taints;
-            if (value_add(sum, &first, -factor, &rest) && value_add(&rest, &second, -factor, &rest)
-                && value_add(&rest, &begins, factor, &rest)) {
-                *sum = rest;
-                sum->taints = (uint8_t)((taints & ~TAINTS_NUMBER) | TAINT_SHARE);
-            }
-            return;
+    bool first = one->flags & FLAG_SUM, second = other->flags & FLAG_SUM, divided = state->in_share > 0;
+    bool self = (one->flags & FLAG_SELF) && !first, other_self = (other->flags & FLAG_SELF) && !second;
+    const struct value *added = first ? other : one;
+    result->flags = 0;
+    result->origin = 0;
+    if (first && second) {
+        if (!(one->origin && other->origin) && !(minus && other->origin)) {
+            result->flags = FLAG_SUM;
+            result->origin = one->origin | other->origin;
+        }
+    } else if (divided && (first || second) && !(minus && second)) {
+        if (!(added->taints & (TAINT_SHARE | TAINTS_NUMBER))) {
+            result->flags = FLAG_SUM;
+            result->origin = one->origin | other->origin;
         }
     }
+    if (!result->flags && ((self && second && !other->origin) || (other_self && first && !one->origin && !minus)))
+        result->flags = FLAG_SELF;
 }
 
-/* A share's end is its start and its size. */
-static void drop_numbers_of_end(const struct run *run, struct value *sum)
+/* Sets the flags of one * other: a multiple of a finished sum is one, if all threads multiply by the same. */
+static void product_flags(const struct state *state, const struct value *one, const struct value *other, struct value *result)
 {
-    for (size_t i = 0; i < sum->count; i++) {
-        const struct symbol *start = &run->symbols.all[sum->terms[i].symbol];
-        for (size_t j = 0; start->kind == SYMBOL_START && j < sum->count; j++) {
-            const struct symbol *size = &run->symbols.all[sum->terms[j].symbol];
-            if (size->kind == SYMBOL_QUOTIENT && size->work == start->work && sum->terms[i].factor == sum->terms[j].factor)
-                sum->taints &= (uint8_t)~TAINTS_NUMBER;
-        }
-    }
-}
-
-static uint8_t sum_flags(const struct state *state, const struct value *one, const struct value *other)
-{
-    bool divided = state->in_share > 0;
     bool first = one->flags & FLAG_SUM, second = other->flags & FLAG_SUM;
-    bool self = (one->flags & FLAG_SELF) && !(one->flags & FLAG_SUM);
-    bool other_self = (other->flags & FLAG_SELF) && !(other->flags & FLAG_SUM);
-    if ((first && second) || (divided && (first || second)))
-        return FLAG_SUM;
-    if ((self && second) || (other_self && first))
-        return FLAG_SELF;
-    return 0;
+    const struct value *factor = first ? other : one;
+    result->origin = 0;
+    result->flags = 0;
+    if (value_is_zero(one) || value_is_zero(other))
+        result->flags = FLAG_SUM;
+    else if (first != second && state->in_share == 0 && !(factor->taints & (TAINT_SHARE | TAINTS_NUMBER | TAINTS_OWN)))
+        result->flags = FLAG_SUM;
 }
 
 static struct value add(struct run *run, struct state *state, const struct value *one, const struct value *other,
@@ -235,76 +189,9 @@ static struct value add(struct run *run, struct state *state, const struct value
         sum = run_unknown(run, at, hash_mix64(value_hash(one), value_hash(other)),
                           taints_of(one) | taints_of(other),
                           loop_inner(&run->symbols, value_loop(&run->symbols, one), value_loop(&run->symbols, other)));
-    else
-        recognize_start(run, state, &sum);
-    drop_numbers_of_end(run, &sum);
-    sum.flags = sum_flags(state, one, other);
+    share_recognize(run, state, &sum);
+    sum_flags(state, one, other, factor < 0, &sum);
     return sum;
-}
-
-/* Work by the team's size. */
-static bool divide_by_team(struct run *run, struct state *state, const struct value *work, const struct value *team,
-                           struct value *quotient, struct value *rest)
-{
-    uint32_t divisor;
-    if (!value_is_symbol(team, &divisor)
-        || (run->symbols.all[divisor].kind != SYMBOL_TEAM && run->symbols.all[divisor].kind != SYMBOL_TEAM_BOUNDED)
-        || work->space != SPACE_NUMBER)
-        return false;
-    (void)state;
-    uint32_t loop = value_loop(&run->symbols, work);
-    uint64_t key = hash_mix64(value_hash(work), divisor);
-    if (!(work->taints & (TAINTS_NUMBER | TAINT_SHARE))) {
-        uint32_t one = symbol_of(&run->symbols, hash_mix64(key, 1), SYMBOL_QUOTIENT, loop);
-        uint32_t other = symbol_of(&run->symbols, hash_mix64(key, 2), SYMBOL_REST, loop);
-        run->symbols.all[one].work = run->symbols.all[other].work = key;
-        *quotient = value_of_symbol(one, work->taints | TAINT_TEAM);
-        *rest = value_of_symbol(other, work->taints | TAINT_TEAM);
-        return true;
-    }
-    /* thread * work / team and (thread + 1) * work / team: where a share begins and ends. */
-    struct value whole = {0}, left = *work;
-    left.taints = 0;
-    bool fits = true;
-    for (size_t i = 0; fits && i < work->count; i++) {
-        const struct symbol *symbol = &run->symbols.all[work->terms[i].symbol];
-        struct value term = {.count = 1, .terms = {work->terms[i]}}, part;
-        if (symbol->kind == SYMBOL_THREAD) {
-            part = value_number(work->terms[i].factor);
-        } else if (symbol->kind == SYMBOL_PRODUCT
-                   && (run->symbols.all[symbol->left].kind == SYMBOL_THREAD
-                       || run->symbols.all[symbol->right].kind == SYMBOL_THREAD)) {
-            uint32_t other = run->symbols.all[symbol->left].kind == SYMBOL_THREAD ? symbol->right : symbol->left;
-            part = value_of_symbol(other, 0);
-            fits = value_scale(&part, work->terms[i].factor, &part);
-        } else {
-            continue;
-        }
-        fits = fits && value_add(&whole, &part, 1, &whole) && value_add(&left, &term, -1, &left);
-    }
-    struct value difference;
-    int64_t number;
-    whole.taints = left.taints = 0;
-    bool begins = fits && value_is_number(&left, &number) && number == 0;
-    bool ends = fits && !begins && value_add(&left, &whole, -1, &difference) && value_is_number(&difference, &number)
-                && number == 0;
-    if (!begins && !ends)
-        return false;
-    key = hash_mix64(value_hash(&whole), divisor);
-    uint32_t place = symbol_of(&run->symbols, hash_mix64(key, begins ? 4 : 5), SYMBOL_OTHER, loop);
-    *quotient = value_of_symbol(place, TAINT_SHARE);
-    *rest = run_unknown(run, key, 6, TAINTS_NUMBER, loop);
-    return true;
-}
-
-/* True: the comparison is thread < work % team, the formula by which compilers divide work. */
-bool step_condition_divides(const struct run *run, const struct value *left, const struct value *right)
-{
-    uint32_t one, other;
-    if (!value_is_symbol(left, &one) || !value_is_symbol(right, &other))
-        return false;
-    uint8_t first = run->symbols.all[one].kind, second = run->symbols.all[other].kind;
-    return (first == SYMBOL_THREAD && second == SYMBOL_REST) || (first == SYMBOL_REST && second == SYMBOL_THREAD);
 }
 
 /* One of two values. `divides`: the choice is the formula for shares. */
@@ -340,8 +227,8 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
                 }
                 if (value_replace(less, less->terms[i].symbol, &by, &chosen)) {
                     chosen.taints = (uint8_t)(((one->taints | other->taints) & ~TAINTS_NUMBER) | TAINT_SHARE);
-                    chosen.flags = 0;
-                    recognize_start(run, state, &chosen);
+                    chosen.flags = chosen.origin = 0;
+                    share_recognize(run, state, &chosen);
                     return chosen;
                 }
             }
@@ -356,15 +243,23 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
                               hash_mix64(value_hash(one), value_hash(other)));
     uint32_t symbol = symbol_of(&run->symbols, key, team || other_team ? SYMBOL_TEAM_BOUNDED : SYMBOL_OTHER, run->loop);
     struct value chosen = value_of_symbol(symbol, taints_of(one) | taints_of(other));
+    run->symbols.all[symbol].partial = (chosen.taints & TAINT_SHARE) != 0;
     chosen.flags = one->flags & other->flags;
+    chosen.origin = one->origin == other->origin ? one->origin : 0;
+    if (one->origin != other->origin)
+        chosen.flags &= (uint8_t)~FLAG_SUM;
     /* The same sum in both: what differs is only how it came about. */
     struct value same = *one;
     same.taints = other->taints;
     same.flags = other->flags;
+    same.origin = other->origin;
     if (value_equal(&same, other)) {
+        uint8_t flags = chosen.flags;
+        uint16_t origin = chosen.origin;
         chosen = *one;
         chosen.taints |= other->taints;
-        chosen.flags = one->flags & other->flags;
+        chosen.flags = flags;
+        chosen.origin = origin;
     }
     return chosen;
 }
@@ -400,7 +295,7 @@ static void step_other(struct run *run, struct state *state, const struct instru
         key = hash_mix64(key, hash_mix64(value_hash(&state->left), value_hash(&state->right)));
     }
     struct value result = run_unknown(run, instruction->address, key, taints, loop);
-    bool keeps_sum = instruction->operation == OPERATION_VECTOR_SCALE || instruction->operation == OPERATION_EXTREME;
+    bool keeps_sum = instruction->operation == OPERATION_VECTOR_SCALE && state->in_share == 0;
     result.flags = keeps_sum && flags != 0xff ? flags & FLAG_SUM : 0;
     for (size_t i = 0; i < instruction->count; i++)
         if (instruction->operands[i].writes)
@@ -411,7 +306,8 @@ static void step_other(struct run *run, struct state *state, const struct instru
         if (r < REGISTERS_GENERAL)
             register_set(state, r, &result);
         else
-            state->vectors[r - REGISTER_VECTOR] = (struct vector){.taints = taints_of(&result)};
+            state->vectors[r - REGISTER_VECTOR] =
+                (struct vector){.taints = taints_of(&result), .version = hash_mix64(instruction->address, run->steps)};
     }
     if (instruction->sets_flags) {
         struct value zero = value_number(0);
@@ -425,6 +321,9 @@ static void push(struct run *run, struct state *state, const struct value *value
     sp->offset -= 8;
     struct value address = *sp, stored = *value;
     memory_store(run, state, &address, 8, &stored, STORE_NUMBER_LIKE, at);
+    struct slot *slot = address.count == 0 ? state_slot(state, address.offset, 8) : NULL;
+    if (slot != NULL)
+        slot->saved = true;
 }
 
 /* Fills or copies: rdi, rsi and rcx say what. */
@@ -552,19 +451,22 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         result = memory_address(run, state, two);
         result.taints &= (uint8_t)~(result.space == SPACE_STACK ? TAINT_STACK : result.space == SPACE_THREAD ? TAINT_PRIVATE : 0);
         if (result.space == SPACE_NUMBER) {
-            recognize_start(run, state, &result);
-            drop_numbers_of_end(run, &result);
+            share_recognize(run, state, &result);
         }
         if (result.space == SPACE_NUMBER && two->base != REGISTER_NONE && two->index != REGISTER_NONE && two->scale == 1) {
             first = register_get(state, two->base);
             second = register_get(state, two->index);
-            result.flags = two->value == 0 ? sum_flags(state, &first, &second) : 0;
+            if (two->value == 0)
+                sum_flags(state, &first, &second, false, &result);
+            else
+                result.flags = 0;
         }
         operand_set(run, state, instruction, one, &result);
         return;
     case OPERATION_ZERO:
         if (one->number >= REGISTER_VECTOR) {
-            state->vectors[one->number - REGISTER_VECTOR] = (struct vector){.flags = FLAG_SUM};
+            state->vectors[one->number - REGISTER_VECTOR] =
+                (struct vector){.flags = FLAG_SUM, .version = hash_mix64(instruction->address, run->steps)};
         } else {
             register_set(state, one->number, &zero);
         }
@@ -590,14 +492,12 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         bool of_three = instruction->count >= 3;
         first = operand_get(run, state, instruction, of_three ? two : one);
         second = operand_get(run, state, instruction, of_three ? three : two);
-        uint8_t flags = (first.flags | second.flags) & FLAG_SUM;
         if (!value_multiply(&run->symbols, &first, &second, &result))
             result = run_unknown(run, at, hash_mix64(value_hash(&first), value_hash(&second)),
                                  taints_of(&first) | taints_of(&second),
                                  loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second)));
-        else
-            recognize_start(run, state, &result);
-        result.flags = flags;
+        share_recognize(run, state, &result);
+        product_flags(state, &first, &second, &result);
         operand_set(run, state, instruction, one, &result);
         result = run_unknown(run, at, value_hash(&result), result.taints, run->loop);
         set_flags(state, &result, &zero, false);
@@ -606,7 +506,9 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     case OPERATION_SHIFT_LEFT:
         first = operand_get(run, state, instruction, one);
         if (two->value >= 0 && two->value < 48 && value_scale(&first, INT64_C(1) << two->value, &result)) {
-            result.flags = first.flags & FLAG_SUM;
+            share_recognize(run, state, &result);
+            result.origin = 0;
+            result.flags = state->in_share == 0 ? first.flags & FLAG_SUM : 0;
             operand_set(run, state, instruction, one, &result);
             set_flags(state, &result, &zero, false);
             return;
@@ -631,12 +533,18 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     case OPERATION_DIVIDE:
         first = register_get(state, RAX);
         second = operand_get(run, state, instruction, one);
-        if (divide_by_team(run, state, &first, &second, &result, &zero)) {
+        if (share_divide(run, &first, &second, &result, &zero)) {
             run->uses_team = true;
             register_set(state, RAX, &result);
             register_set(state, RDX, &zero);
             return;
         }
+        if (share_split(run, &first, &second, &result, &zero)) {
+            register_set(state, RAX, &result);
+            register_set(state, RDX, &zero);
+            return;
+        }
+        zero = value_number(0);
         if (second.taints & TAINT_TEAM)
             run->uses_team = true;
         {
@@ -674,7 +582,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     case OPERATION_SELECT: {
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
-        bool divides = step_condition_divides(run, &state->left, &state->right);
+        bool divides = share_condition_divides(run, &state->left, &state->right);
         uint8_t taints = divides ? 0 : taints_of(&state->left) | taints_of(&state->right);
         result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first, &second, divides);
         uint32_t symbol;
@@ -710,28 +618,43 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         operand_set(run, state, instruction, one, &second);
         operand_set(run, state, instruction, two, &first);
         return;
-    case OPERATION_VECTOR_ADD: {
+    case OPERATION_VECTOR_ADD:
+    case OPERATION_VECTOR_SUBTRACT:
+    case OPERATION_VECTOR_MULTIPLY: {
         bool of_three = instruction->count >= 3;
         first = operand_get(run, state, instruction, of_three ? two : one);
         second = operand_get(run, state, instruction, of_three ? three : two);
         result = first;
         result.taints = taints_of(&first) | taints_of(&second);
-        result.flags = sum_flags(state, &first, &second);
+        if (instruction->operation == OPERATION_VECTOR_MULTIPLY)
+            product_flags(state, &first, &second, &result);
+        else
+            sum_flags(state, &first, &second, instruction->operation == OPERATION_VECTOR_SUBTRACT, &result);
         struct operand target = *one;
         target.reads = false;
         operand_set(run, state, instruction, &target, &result);
         return;
     }
-    case OPERATION_VECTOR_FUSED: {
-        uint8_t taints = 0, flags = 0;
+    case OPERATION_VECTOR_FUSED: { /* the sum may be a factor, unless all factors are none */
+        uint8_t taints = 0;
+        size_t sums = 0;
+        struct value sum = {0}, added = {0};
         for (size_t i = 0; i < instruction->count; i++) {
             first = operand_get(run, state, instruction, &instruction->operands[i]);
             taints |= taints_of(&first);
-            flags |= first.flags & FLAG_SUM;
+            bool is_sum = (first.flags & FLAG_SUM) && i == instruction->added;
+            sums += (first.flags & FLAG_SUM) != 0;
+            if (is_sum)
+                sum = first;
+            else
+                added.taints |= taints_of(&first);
         }
         result = first;
+        if (sums == 1 && sum.flags)
+            sum_flags(state, &sum, &added, false, &result);
+        else
+            result.flags = result.origin = 0;
         result.taints = taints;
-        result.flags = state->in_share > 0 ? flags : 0;
         struct operand target = *one;
         target.reads = false;
         operand_set(run, state, instruction, &target, &result);

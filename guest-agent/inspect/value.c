@@ -168,7 +168,8 @@ static bool same_sum(const struct value *one, const struct value *other)
 
 bool value_equal(const struct value *one, const struct value *other)
 {
-    return one->taints == other->taints && one->flags == other->flags && same_sum(one, other);
+    return one->taints == other->taints && one->flags == other->flags && one->origin == other->origin
+           && same_sum(one, other);
 }
 
 uint64_t value_hash(const struct value *value)

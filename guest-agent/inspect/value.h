@@ -24,11 +24,12 @@ enum space {
 enum taint {
     TAINT_THREAD = 1,   /* the thread's number */
     TAINT_TEAM = 2,     /* the team's size */
-    TAINT_SHARE = 4,    /* the thread's share of divided work: proven to be one part of a whole */
+    TAINT_SHARE = 4,    /* which part of divided work is the thread's: where it begins and ends, what earlier turns left */
     TAINT_STACK = 8,    /* it may be an address of the thread's stack */
     TAINT_PRIVATE = 16, /* it may be an address of the object's thread data */
     TAINT_LOADED = 32,  /* shared memory, as it was read */
     TAINT_LOCK = 64,    /* what an exchange took from shared memory */
+    TAINT_TURN = 128,   /* which turn of divided work it is: the same whoever does it */
 };
 #define TAINTS_NUMBER (TAINT_THREAD | TAINT_TEAM)
 #define TAINTS_OWN (TAINT_STACK | TAINT_PRIVATE)
@@ -48,6 +49,7 @@ struct value {
     uint8_t count;
     uint8_t taints;
     uint8_t flags;
+    uint16_t origin; /* with FLAG_SUM: the place whose content at the turn's start it has, plus what the turn added; 0: none */
     int64_t offset;
     struct term terms[VALUE_TERMS]; /* by symbol */
 };
@@ -65,6 +67,12 @@ enum symbol_kind {
     SYMBOL_PART, /* the share of a thread: quotient, or one more */
     SYMBOL_LATER, /* the rest, or 0 */
     SYMBOL_START, /* where a thread's share begins */
+    SYMBOL_HIGH,  /* where a share begins, divided by a number that is the same for all threads: `right` is the rest's */
+    SYMBOL_LOW,   /* the rest: `left` is the start's symbol, `right` the quotient's, the limit is the divisor */
+    SYMBOL_DIGIT, /* in place of one of these in a turn of the loop: `left` is its symbol */
+    SYMBOL_NEXT,  /* and in the next turn: `left` is the digit's symbol */
+    SYMBOL_MORE,  /* whether there is another chunk of divided work; of sections also which */
+    SYMBOL_CYCLE, /* the turn's number where a thread begins at its own and goes on by the team's size */
     SYMBOL_ONCE,  /* not 0 in one thread of the team */
     SYMBOL_TURN,  /* during a first look at a loop: what a place has at the start of a turn */
 };
@@ -75,16 +83,33 @@ struct symbol {
     uint8_t taints;         /* of a load: those of its address */
     uint8_t bytes;          /* of a load */
     bool has_most;          /* of a counter: `most` is known */
+    bool some;              /* of a part: it has one turn or more */
+    bool partial;           /* it depends on which part of divided work is the thread's (TAINT_SHARE) */
     uint32_t loop;          /* the loop in which it differs from turn to turn; 0: none */
     uint32_t left, right;   /* symbols of a product. Of a load: left is the loop in which its address differs */
     uint64_t work;          /* hash of the work that is divided. Of a load: the group of its address (memory.c) */
     uint32_t most;          /* of a counter: which of the limits is the turn in which the loop is left, at the latest */
 };
 
+struct state;
+
+/* How a loop divides work among the threads. */
+enum loop_mode {
+    LOOP_WHOLE,  /* it does not: each thread takes every turn */
+    LOOP_SHARE,  /* from the start of the thread's part to its end, each turn once */
+    LOOP_CYCLES, /* from the thread's number on by the team's size, each turn once */
+    LOOP_CHUNKS, /* a chunk of work for each turn, as the runtime gives them */
+};
+
 /* One run of a loop inside others. */
 struct loop_instance {
     uint32_t outer;
     uint64_t key;
+    uint32_t counter; /* its symbol */
+    uint8_t mode;     /* enum loop_mode */
+    uint32_t start;   /* LOOP_SHARE: the symbol of the part's start */
+    bool stores_stack, stores_thread, stores_heap; /* a turn stores to arrays there */
+    const struct state *before; /* while it is followed: what is known before its first turn */
 };
 
 struct symbols {
