@@ -27,7 +27,7 @@ static struct value argument(struct run *run, struct state *state, unsigned numb
     } else {
         struct value place = state->registers[RSP];
         place.offset += deeper + 8 * (int64_t)(number - ARGUMENTS);
-        value = memory_load(run, state, &place, 8, false, at);
+        value = memory_load(run, state, &place, 8, HOLDS_EITHER, at);
     }
     value.taints = taints_of(&value);
     if (run->file->fixed && value.space == SPACE_NUMBER && value.count == 0 && value.offset > 0 && elf_is_mapped(run->file, (uint64_t)value.offset))
@@ -41,10 +41,14 @@ static void forget_changed(struct run *run, struct state *state, uint64_t at)
         struct value value = run_unknown(run, at, hash_mix64(run->steps, i), 0, run->loop);
         register_set(state, changed_registers[i], &value);
     }
-    memset(state->vectors, 0, sizeof state->vectors);
+    for (unsigned v = REGISTER_VECTOR; v < REGISTERS; v++) {
+        struct value value = run_unknown(run, at, hash_mix64(run->steps, v), 0, run->loop);
+        vector_set(run, state, v, &value, false, at);
+    }
     struct value flags = run_unknown(run, at, hash_mix64(run->steps, 99), 0, run->loop), zero = value_number(0);
     state->left = flags;
     state->right = zero;
+    state->compared_bits = 64;
 }
 
 static void new_epoch(struct run *run, struct state *state, uint64_t at)
@@ -79,10 +83,10 @@ static void write_share(struct run *run, struct state *state, const char *name, 
         if (first) { /* whether this is the last part: true in one thread */
             symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 70 + i), SYMBOL_ONCE, run->loop);
             value = value_of_symbol(symbol, TAINT_THREAD);
-            memory_store(run, state, &place, 4, &value, STORE_NUMBER_LIKE, at);
+            memory_store(run, state, &place, 4, &value, STORE_PLAIN, HOLDS_INTEGER, at);
         } else {
             value = run_unknown(run, at, hash_mix64(run->context, 70 + i), TAINT_SHARE, run->loop);
-            memory_store(run, state, &place, bytes, &value, STORE_NUMBER_LIKE, at);
+            memory_store(run, state, &place, bytes, &value, STORE_PLAIN, HOLDS_INTEGER, at);
         }
         first = false;
     }

@@ -101,8 +101,14 @@ static bool range_covered(const struct state *state, const struct range *range)
 static struct value merged(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
                            const struct value *other, bool divides, uint8_t taints)
 {
-    if (value_equal(one, other))
-        return *one;
+    struct value same = *one;
+    same.taints |= other->taints & TAINT_HALF;
+    if (same.taints == (other->taints | (one->taints & TAINT_HALF))) {
+        struct value compared = *other;
+        compared.taints = same.taints;
+        if (value_equal(&same, &compared))
+            return same;
+    }
     struct value value = step_select(run, state, at, place, one, other, divides);
     uint32_t symbol;
     bool bounded = value_is_symbol(&value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
@@ -118,9 +124,14 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         to->registers[r] = merged(run, to, at, r, &to->registers[r], &from->registers[r], divides, taints);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        to->vectors[v].taints |= from->vectors[v].taints;
-        to->vectors[v].flags &= from->vectors[v].flags;
+        const struct value one = any_register_get(to, REGISTER_VECTOR + v), other = any_register_get(from, REGISTER_VECTOR + v);
+        const struct value both = merged(run, to, at, hash_mix64(400, v), &one, &other, divides, taints);
+        if (!value_equal(&one, &both))
+            vector_set(run, to, REGISTER_VECTOR + v, &both, false, at);
     }
+    if (to->compared_bits != from->compared_bits)
+        to->left = run_unknown(run, at, 62, to->left.taints, run->loop);
+    to->carries |= from->carries;
     to->left = merged(run, to, at, 60, &to->left, &from->left, false, taints);
     to->right = merged(run, to, at, 61, &to->right, &from->right, false, taints);
     to->stack_taints |= from->stack_taints;
@@ -139,7 +150,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
             continue;
         }
         slot.value = merged(run, to, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints);
-        slot.floating &= other->floating;
+        slot.holds |= other->holds;
         to->slots[kept++] = slot;
     }
     to->slot_count = (uint16_t)kept;
@@ -258,22 +269,40 @@ static uint8_t opposite(uint8_t condition)
     }
 }
 
-/* 1: it holds, 0: it does not, -1: it is not known. */
-static int decide(uint8_t condition, const struct value *difference, const struct value *left, const struct value *right)
+static int64_t sign_extended(int64_t number, unsigned bits)
 {
-    int64_t number, other;
-    if (!value_is_number(difference, &number))
+    return bits == 8 ? (int8_t)number : bits == 16 ? (int16_t)number : bits == 32 ? (int32_t)number : number;
+}
+
+/* 1: it holds, 0: it does not, -1: it is not known. Sums that stand for numbers are right in the bits that are compared,
+ * and may wrap there. So of two that are not constants it is known only whether they are equal. */
+static int decide(const struct instruction *instruction, const struct state *state, const struct value *difference)
+{
+    int64_t number, left, right;
+    unsigned bits = state->compared_bits;
+    if (!value_is_number(difference, &number) || (bits == 64 && difference->taints & TAINT_HALF))
         return -1;
-    bool constants = value_is_number(left, &other) && value_is_number(right, &other);
-    if (constants && (left->offset < 0 || right->offset < 0) && condition > CONDITION_NOT_EQUAL)
-        return -1; /* signed and unsigned comparisons differ */
-    switch (condition) {
-    case CONDITION_EQUAL: return number == 0;
-    case CONDITION_NOT_EQUAL: return number != 0;
-    case CONDITION_LESS: return number < 0;
-    case CONDITION_LESS_OR_EQUAL: return number <= 0;
-    case CONDITION_GREATER: return number > 0;
-    case CONDITION_GREATER_OR_EQUAL: return number >= 0;
+    bool constants = value_is_number(&state->left, &left) & value_is_number(&state->right, &right);
+    if (instruction->is_unsigned && state->carries)
+        return -1;
+    if (constants) {
+        left = sign_extended(left, bits);
+        right = sign_extended(right, bits);
+    } else {
+        left = sign_extended(number, bits);
+        right = 0;
+        if (left != 0 && instruction->condition > CONDITION_NOT_EQUAL)
+            return -1;
+    }
+    /* Sign extension keeps the order of numbers without a sign too. */
+    bool less = instruction->is_unsigned ? (uint64_t)left < (uint64_t)right : left < right;
+    switch (instruction->condition) {
+    case CONDITION_EQUAL: return left == right;
+    case CONDITION_NOT_EQUAL: return left != right;
+    case CONDITION_LESS: return less;
+    case CONDITION_LESS_OR_EQUAL: return less || left == right;
+    case CONDITION_GREATER: return !less && left != right;
+    case CONDITION_GREATER_OR_EQUAL: return !less;
     default: return -1;
     }
 }
@@ -364,7 +393,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
         run_reject(run, VSCAF_REASON_WAITS, last->address, "");
     if (taints & TAINT_TEAM)
         run->uses_team = true;
-    int holds = known ? decide(last->condition, &difference, &left, &right) : -1;
+    int holds = known ? decide(last, state, &difference) : -1;
     bool divides = step_condition_divides(run, &left, &right);
     bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
     bool opens = !divides && numbered(taints);
@@ -375,7 +404,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
         struct state *copy = state_new(run, state);
         if (copy == NULL)
             return;
-        if (known && holds < 0) {
+        if (known && holds < 0 && !(last->is_unsigned && state->carries)) {
             assume(copy, condition, &difference);
             if (condition == CONDITION_NOT_EQUAL)
                 assume_not_last(run, copy, &difference);
@@ -562,6 +591,7 @@ struct changing {
 struct changes {
     struct changing registers[REGISTERS_GENERAL];
     struct vector vectors[REGISTERS - REGISTER_VECTOR];
+    bool vectors_change[REGISTERS - REGISTER_VECTOR];
     struct changing slots[SLOTS_MAX];
     uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
     bool stack_sums, thread_sums, epoch;
@@ -679,8 +709,14 @@ static void make_turn(struct run *run, struct state *turn, const struct state *i
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         turn->registers[r] = turn_value(run, &changes->registers[r], &in->registers[r], instance, r, counter);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        turn->vectors[v].taints |= changes->vectors[v].taints;
-        turn->vectors[v].flags &= changes->vectors[v].flags;
+        if (!changes->vectors_change[v])
+            continue;
+        struct value value = any_register_get(in, REGISTER_VECTOR + v);
+        uint32_t symbol = symbol_of(&run->symbols, hash_mix64(run->symbols.loops[instance].key, hash_mix64(500, v)), SYMBOL_TURN, instance);
+        uint8_t flags = value.flags & changes->vectors[v].flags;
+        value = value_of_symbol(symbol, value.taints | changes->vectors[v].taints);
+        value.flags = flags;
+        vector_set(run, turn, REGISTER_VECTOR + v, &value, false, 0);
     }
     for (size_t i = 0; i < in->slot_count; i++)
         turn->slots[i].value = turn_value(run, &changes->slots[i], &in->slots[i].value, instance,
@@ -702,6 +738,7 @@ static void make_turn(struct run *run, struct state *turn, const struct state *i
             (struct open_branch){.function = frame->number, .joins = -2 - (int32_t)instance, .taints = changes->exit_taints};
     struct value unknown = run_unknown(run, 0, run->symbols.loops[instance].key, changes->exit_taints, instance);
     turn->left = unknown;
+    turn->compared_bits = 64;
     turn->right = value_number(0);
 }
 
@@ -730,6 +767,8 @@ static bool learn(struct run *run, struct changes *changes, const struct state *
         vector->taints |= end->vectors[v].taints;
         vector->flags &= end->vectors[v].flags;
         more |= before.taints != vector->taints || before.flags != vector->flags;
+        if (!changes->vectors_change[v] && end->vectors[v].symbol != turn->vectors[v].symbol)
+            more = changes->vectors_change[v] = true;
     }
     /* Own memory: what is there at a turn's end may be in its arrays at the next one's start. */
     struct state *own = calloc(1, sizeof *own);

@@ -72,12 +72,27 @@ struct value memory_address(struct run *run, struct state *state, const struct o
         known = value_add(&address, &base, 1, &address);
     }
     if (operand->index != REGISTER_NONE) {
-        struct value index = register_get(state, operand->index), scaled;
-        known &= value_scale(&index, operand->scale, &scaled);
-        known &= value_add(&address, &scaled, 1, &address);
+        /* Of many indexes in a vector register: one address that is not known stands for all. */
+        struct value index = any_register_get(state, operand->index), scaled;
+        known &= operand->index < REGISTERS_GENERAL && value_scale(&index, operand->scale, &scaled);
+        known = known && value_add(&address, &scaled, 1, &address);
     }
-    if (!known)
-        return run_unknown(run, 0, value_hash(&address) ^ (uint64_t)operand->value, address.taints, run->loop);
+    if (!known) {
+        struct value parts[2] = {value_number(0), value_number(0)};
+        if (operand->base != REGISTER_NONE)
+            parts[0] = register_get(state, operand->base);
+        if (operand->index != REGISTER_NONE)
+            parts[1] = any_register_get(state, operand->index);
+        uint8_t taints = operand->thread_segment ? TAINT_PRIVATE : 0;
+        uint64_t key = hash_mix64((uint64_t)operand->value, operand->scale);
+        for (size_t i = 0; i < 2; i++) {
+            taints |= parts[i].taints | (parts[i].space == SPACE_STACK ? TAINT_STACK : 0)
+                      | (parts[i].space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+            key = hash_mix64(key, value_hash(&parts[i]));
+        }
+        uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &parts[0]), value_loop(&run->symbols, &parts[1]));
+        return run_unknown(run, 0, key, taints, loop);
+    }
     /* A constant in code that is not position-independent. */
     if (run->file->fixed && address.space == SPACE_NUMBER && address.offset > 0 && elf_is_mapped(run->file, (uint64_t)address.offset)
         && (address.count == 0 || operand->base == REGISTER_NONE || elf_is_mapped(run->file, (uint64_t)operand->value)))
@@ -240,7 +255,7 @@ static void read_thread_data(struct run *run, struct state *state, const struct 
     run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
 }
 
-struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, bool vector,
+struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, enum holds holds,
                          uint64_t at)
 {
     int64_t place;
@@ -258,24 +273,18 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         read_thread_data(run, state, address, bytes, at);
     if (address->space == SPACE_STACK || address->space == SPACE_THREAD) {
         bool stack = address->space == SPACE_STACK;
-        uint8_t taints = vector ? (stack ? state->stack_float_taints : state->thread_float_taints)
-                                : (stack ? state->stack_taints : state->thread_taints), flags = 0;
-        if (stack && !vector && (address->count == 0 || bytes <= 8))
+        uint8_t taints = state_own_taints(state, !stack, holds), flags = 0;
+        if (stack && (holds & HOLDS_INTEGER) && (address->count == 0 || bytes <= 8))
             taints |= state->spilled_taints;
         if (fixed_place(address, &place)) {
             struct slot *slot = state_slot(state, place, bytes);
-            if (slot != NULL && slot->floating && !vector) {
-                loaded = run_unknown(run, at, run->steps, slot->value.taints, run->loop);
-                loaded.flags = slot->value.flags;
-                return loaded;
-            }
             if (slot != NULL)
                 return slot->value;
         }
         /* An array, or a part of something: it may hold whatever was stored in such places. */
         for (size_t i = 0; i < state->slot_count; i++) {
             const struct slot *slot = &state->slots[i];
-            if ((slot->place >= THREAD_PLACES) == stack || (vector && !slot->floating))
+            if ((slot->place >= THREAD_PLACES) == stack || !(slot->holds & holds))
                 continue; /* a program does not read integers as floating-point numbers */
             bool overlaps = slot->place + slot->bytes > place && slot->place < place + (int64_t)bytes;
             bool in_array = slot->place >= place && (!stack || slot->place < frame_end(run, address->offset));
@@ -305,7 +314,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
                 return (struct value){.space = SPACE_IMAGE, .offset = (int64_t)reference.value};
         }
         const unsigned char *from_file = elf_at(run->file, from, bytes);
-        if (!vector && from_file != NULL && (bytes == 4 || bytes == 8) && elf_is_constant(run->file, from, bytes)) {
+        if (holds != HOLDS_FLOATING && from_file != NULL && (bytes == 4 || bytes == 8) && elf_is_constant(run->file, from, bytes)) {
             int64_t number = 0;
             int32_t small;
             memcpy(bytes == 4 ? (void *)&small : (void *)&number, from_file, bytes);
@@ -316,12 +325,11 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
     uint8_t taints = TAINT_LOADED;
     if (address->taints & TAINT_STACK)
-        taints |= vector ? state->stack_float_taints : state->stack_taints;
+        taints |= state_own_taints(state, false, holds);
     if (numbered(address->taints)) {
         note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
-        /* It may be the address of what belongs to that number. */
-        if (bytes == 8 && !vector)
-            taints |= address->taints & TAINTS_NUMBER;
+        /* What it holds belongs to that number. */
+        taints |= address->taints & TAINTS_NUMBER;
     } else if (address->taints & TAINT_SHARE) {
         taints |= TAINT_SHARE;
     }
@@ -346,10 +354,10 @@ static void note_written(struct run *run, const struct value *address)
 
 /* Arrays of the own stack: any place above that is not a pointer may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
-                            bool floating)
+                            enum holds holds)
 {
     bool thread = address->space == SPACE_THREAD;
-    state_taint_own(state, thread, floating, value->taints);
+    state_taint_own(state, thread, holds, value->taints);
     if (!(value->flags & FLAG_SUM))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
     if (thread) {
@@ -365,7 +373,7 @@ static void store_own_array(struct run *run, struct state *state, const struct v
 }
 
 static bool store_own(struct run *run, struct state *state, const struct value *address, unsigned bytes,
-                      const struct value *value, bool floating)
+                      const struct value *value, enum holds holds)
 {
     int64_t place;
     if (address->space == SPACE_HEAP) {
@@ -385,14 +393,14 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         state_add_range(&run->symbols, state, &low, &high);
     }
     if (!fixed_place(address, &place) || bytes > 64) {
-        store_own_array(run, state, address, value, floating);
+        store_own_array(run, state, address, value, holds);
         return true;
     }
     bool thread = address->space == SPACE_THREAD;
     if (!(value->flags & FLAG_SUM))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
-    if (!state_set_slot(state, place, bytes, value, floating))
-        state_taint_own(state, thread, floating, value->taints);
+    if (!state_set_slot(state, place, bytes, value, holds))
+        state_taint_own(state, thread, holds, value->taints);
     return true;
 }
 
@@ -440,26 +448,26 @@ static void check_shared(struct run *run, struct state *state, const struct valu
 }
 
 void memory_store(struct run *run, struct state *state, const struct value *address, unsigned bytes,
-                  const struct value *value, enum store_kind kind, uint64_t at)
+                  const struct value *value, enum store_kind kind, enum holds holds, uint64_t at)
 {
     if (address->space == SPACE_THREAD && outside_thread_data(run, address)) {
         run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
         return;
     }
-    if (store_own(run, state, address, bytes, value, kind == STORE_PLAIN))
+    if (store_own(run, state, address, bytes, value, holds))
         return;
     if (address->taints & TAINTS_OWN) {
         /* One of several places, some of them the thread's own. */
         if (address->taints & TAINT_PRIVATE)
             run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "one of several places");
-        state_taint_own(state, false, kind == STORE_PLAIN, value->taints);
+        state_taint_own(state, false, holds, value->taints);
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
         state_forget_places(state, run->taken, THREAD_PLACES / 2, false);
     }
     check_shared(run, state, address, value, kind == STORE_ATOMIC, at);
-    if (kind != STORE_PLAIN && bytes >= 4)
+    if (holds & HOLDS_INTEGER)
         run->stores_integers = true;
-    if (kind != STORE_PLAIN && run->epochs) {
+    if ((holds & HOLDS_INTEGER) && run->epochs) {
         state->epoch = hash_mix64(state->epoch, at);
         state->epoch_loop = run->loop;
     }
@@ -468,12 +476,32 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
 void memory_atomic_add(struct run *run, struct state *state, const struct value *address, unsigned bytes,
                        const struct value *value, uint64_t at)
 {
-    if (store_own(run, state, address, bytes, value, false))
+    if (store_own(run, state, address, bytes, value, HOLDS_INTEGER))
         return;
     struct value sum = *value;
     sum.taints |= TAINT_LOADED;
     sum.flags = value->flags & FLAG_SUM ? FLAG_SELF : 0;
-    memory_store(run, state, address, bytes, &sum, STORE_ATOMIC, at);
+    memory_store(run, state, address, bytes, &sum, STORE_ATOMIC, HOLDS_INTEGER, at);
+}
+
+uint8_t memory_contents(const struct run *run, const struct state *state, const struct value *address)
+{
+    uint8_t taints = address->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    bool stack = address->space == SPACE_STACK || (address->taints & TAINT_STACK), thread = address->space == SPACE_THREAD;
+    if (stack || thread) {
+        taints |= state_own_taints(state, thread, HOLDS_EITHER) | (stack ? state->spilled_taints : 0);
+        for (size_t i = 0; i < state->slot_count; i++) {
+            const struct slot *slot = &state->slots[i];
+            bool before = address->space == SPACE_STACK && slot->place + slot->bytes <= address->offset;
+            if ((slot->place >= THREAD_PLACES) == thread && !before)
+                taints |= slot->value.taints;
+        }
+    }
+    if (address->space == SPACE_HEAP)
+        taints |= run->heap_taints;
+    if (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE)
+        taints |= TAINT_LOADED;
+    return taints;
 }
 
 void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
@@ -481,6 +509,10 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
 {
     int64_t bytes;
     bool known = value_is_number(size, &bytes);
+    /* Whether a byte is written depends on how many are. */
+    struct value stored = *value;
+    stored.taints |= size->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    value = &stored;
     if (address->space == SPACE_THREAD) {
         struct value high;
         note_written(run, address);
@@ -490,19 +522,17 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
             state_add_range(&run->symbols, state, &low, &high);
         }
         state_forget_places(state, THREAD_PLACES, INT64_MAX, true);
-        state_taint_own(state, true, false, value->taints);
-        state_taint_own(state, true, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
+        state_taint_own(state, true, HOLDS_EITHER, value->taints);
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
     } else if (address->space == SPACE_STACK) {
         if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
             state_forget_places(state, address->offset, address->offset + bytes, true);
         else
-            store_own_array(run, state, address, value, false);
-        state_taint_own(state, false, false, value->taints);
-        state_taint_own(state, false, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
+            store_own_array(run, state, address, value, HOLDS_EITHER);
+        state_taint_own(state, false, HOLDS_EITHER, value->taints);
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
     } else {
-        memory_store(run, state, address, 8, value, STORE_NUMBER_LIKE, at);
+        memory_store(run, state, address, 8, value, STORE_PLAIN, HOLDS_EITHER, at);
     }
 }
 

@@ -17,7 +17,7 @@
 struct slot {
     int64_t place;
     uint8_t bytes;
-    bool floating; /* stored as a floating-point number */
+    uint8_t holds; /* enum holds */
     struct value value;
 };
 
@@ -36,13 +36,16 @@ struct open_branch {
     uint8_t divides;   /* by thread < work % team, the formula for shares: 1 on this way it is true, 2 it is not, 3 both */
 };
 
+/* What a vector register holds. Its symbol says only whether it is still the same. */
 struct vector {
+    uint32_t symbol;
     uint8_t taints, flags;
 };
 
 struct state {
     bool reached;
-    bool compared_by_test;
+    bool carries; /* the flags are those of a sum: as numbers without a sign, nothing was compared */
+    uint8_t compared_bits;
     uint8_t in_share; /* loops around whose turns are shares of divided work */
     uint8_t locks;    /* critical sections around */
     /* What arrays there may hold: integers and addresses, and floating-point numbers. */
@@ -67,8 +70,10 @@ struct slot *state_slot(struct state *state, int64_t place, unsigned bytes);
 /* Forgets what overlaps, but remembers it nowhere. */
 void state_forget_places(struct state *state, int64_t from, int64_t end, bool pointers_too);
 /* False: there is no room. Then the place is not known. */
-bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, bool floating);
-void state_taint_own(struct state *state, bool thread, bool floating, uint8_t taints);
+bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, enum holds holds);
+void state_taint_own(struct state *state, bool thread, enum holds holds, uint8_t taints);
+/* What its arrays may hold. */
+uint8_t state_own_taints(const struct state *state, bool thread, enum holds holds);
 /* What a slot holds may be in an array from now on. */
 void state_taint_slot(struct state *state, const struct slot *slot);
 
