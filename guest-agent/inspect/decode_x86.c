@@ -168,7 +168,8 @@ static void add_operand(struct instruction *to, const ZydisDecodedOperand *from,
 {
     bool reads = from->actions & ZYDIS_OPERAND_ACTION_MASK_READ, writes = from->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
     /* What is written under a condition, or in part, depends on what was there. */
-    reads |= (from->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) != 0;
+    bool flags = from->type == ZYDIS_OPERAND_TYPE_REGISTER && number_of(from->reg.value) == REGISTER_NONE;
+    reads |= !flags && (from->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) != 0;
     struct operand operand = {.bits = from->size, .reads = reads, .writes = writes,
                               .base = REGISTER_NONE, .index = REGISTER_NONE, .number = REGISTER_NONE};
     switch (from->type) {

@@ -58,8 +58,8 @@ void state_taint_slot(struct state *state, const struct slot *slot)
 {
     bool thread = slot->place >= THREAD_PLACES;
     if (thread || (slot->holds & HOLDS_FLOATING))
-        state_taint_own(state, thread, (enum holds)slot->holds, slot->value.taints);
-    else
+        state_taint_own(state, thread, thread ? (enum holds)slot->holds : HOLDS_FLOATING, slot->value.taints);
+    if (!thread && (slot->holds & HOLDS_INTEGER))
         state->spilled_taints |= slot->value.taints;
 }
 
