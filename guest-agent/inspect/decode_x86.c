@@ -179,7 +179,8 @@ static void add_operand(struct instruction *to, const ZydisDecodedOperand *from,
         operand.partial = from->size < 32;
         if (operand.number == REGISTER_NONE && !is_harmless(from->reg.value))
             to->operation = OPERATION_UNKNOWN;
-        if (operand.number == REGISTER_STACKED || (operand.number >= REGISTER_VECTOR && writes && from->size < 128))
+        bool vector = operand.number >= REGISTER_VECTOR && operand.number != REGISTER_NONE;
+        if (operand.number == REGISTER_STACKED || (vector && writes && from->size < 128))
             operand.reads = reads = true;
         if (from->encoding == ZYDIS_OPERAND_ENCODING_MASK) {
             /* An operand more than others expect. Without a mask it is k0. */
