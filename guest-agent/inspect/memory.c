@@ -310,7 +310,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             } else if (own_offset) {
                 return value_number((int64_t)reference.value - (int64_t)memory_thread_bytes(run->file));
             }
-            if (reference.defined_here)
+            /* A function may be another object's of that name. */
+            if (reference.defined_here && reference.stays && !reference.function)
                 return (struct value){.space = SPACE_IMAGE, .offset = (int64_t)reference.value};
         }
         const unsigned char *from_file = elf_at(run->file, from, bytes);
