@@ -945,6 +945,51 @@ static void check_wait(struct run *run, const struct exits *exits, uint32_t inst
         run_reject(run, VSCAF_REASON_WAITS, at, "");
 }
 
+/* What decides how often a loop turned, if it was left here: its conditions, and the ways inside it that lead here. */
+static uint8_t ended_by(const struct changes *changes, const struct state *in, const struct state *left)
+{
+    uint8_t taints = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
+    for (size_t i = 0; i < left->branch_count; i++) {
+        const struct open_branch *branch = &left->branches[i];
+        bool before = false;
+        for (size_t j = 0; j < in->branch_count; j++)
+            before |= in->branches[j].function == branch->function && in->branches[j].joins == branch->joins;
+        if (!before)
+            taints |= branch->divides ? TAINT_SHARE : branch->taints & TAINTS_NUMBER;
+    }
+    return taints;
+}
+
+static bool same_value(const struct value *one, const struct value *other)
+{
+    struct value left = *one, right = *other;
+    left.taints = right.taints = left.flags = right.flags = 0;
+    return value_equal(&left, &right);
+}
+
+/* All that a loop has changed depends on how often it turned. */
+static void taint_changed(struct state *left, const struct state *in, const struct changes *changes, uint8_t taints)
+{
+    bool numbers = taints & TAINTS_NUMBER;
+    for (unsigned r = 0; taints && r < REGISTERS_GENERAL; r++) {
+        uint8_t kind = changes->registers[r].kind;
+        if (kind == CHANGE_STEPS || (kind == CHANGE_ANY && changes->shares)
+            || (numbers && (kind != CHANGE_NONE || !same_value(&left->registers[r], &in->registers[r]))))
+            left->registers[r].taints |= taints;
+    }
+    for (unsigned v = 0; taints && v < REGISTERS - REGISTER_VECTOR; v++)
+        if (changes->vectors_change[v] || left->vectors[v].symbol != in->vectors[v].symbol)
+            left->vectors[v].taints |= taints;
+    for (size_t s = 0; taints && s < left->slot_count; s++) {
+        struct slot *slot = &left->slots[s];
+        const struct slot *before = state_slot((struct state *)(uintptr_t)in, slot->place, slot->bytes);
+        uint8_t kind = before != NULL ? changes->slots[before - in->slots].kind : CHANGE_ANY;
+        if (kind == CHANGE_STEPS || (kind == CHANGE_ANY && changes->shares)
+            || (numbers && (kind != CHANGE_NONE || !same_value(&slot->value, &before->value))))
+            slot->value.taints |= taints;
+    }
+}
+
 static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t outer, struct exits *outer_exits)
 {
     struct loop *of = &frame->function->loops[loop];
@@ -1021,9 +1066,11 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     run->context = context;
     for (size_t i = 0; i < exits.count; i++) {
         struct state *left = exits.all[i].state;
+        uint8_t ended = ended_by(changes, in, left);
+        taint_changed(left, in, changes, ended);
         if (turns_until(run, &exits.all[i], counter, instance, &turns)) {
+            turns.taints = ended;
             replace_counter(left, counter, &turns);
-            turns.taints = taints_of(&exits.all[i].left) | taints_of(&exits.all[i].right);
         }
         left->in_share = left->in_share > changes->shares ? left->in_share - changes->shares : 0;
         size_t kept = 0;
@@ -1031,18 +1078,6 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
             if (left->branches[b].joins != -2 - (int32_t)instance)
                 left->branches[kept++] = left->branches[b];
         left->branch_count = (uint16_t)kept;
-        /* How often the loop turned depends on its limit. */
-        uint8_t numbers = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
-        for (unsigned r = 0; numbers && r < REGISTERS_GENERAL; r++)
-            if (changes->registers[r].kind == CHANGE_STEPS || (changes->registers[r].kind == CHANGE_ANY && changes->shares))
-                left->registers[r].taints |= numbers;
-        for (size_t s = 0; numbers && s < in->slot_count; s++) {
-            if (changes->slots[s].kind != CHANGE_STEPS && !(changes->slots[s].kind == CHANGE_ANY && changes->shares))
-                continue;
-            struct slot *slot = state_slot(left, in->slots[s].place, in->slots[s].bytes);
-            if (slot != NULL)
-                slot->value.taints |= numbers;
-        }
     }
     pass_exits(run, frame, outer, &exits, outer_exits);
     exits_free(&exits);

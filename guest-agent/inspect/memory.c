@@ -15,6 +15,15 @@ bool state_is_divided(const struct state *state)
     return false;
 }
 
+/* What decides whether this place is reached, also by one thread alone. */
+static uint8_t state_ways(const struct state *state)
+{
+    uint8_t taints = 0;
+    for (size_t i = 0; i < state->branch_count; i++)
+        taints |= state->branches[i].divides ? TAINT_SHARE : state->branches[i].taints & TAINTS_NUMBER;
+    return taints;
+}
+
 uint8_t state_branch_taints(const struct state *state)
 {
     uint8_t taints = 0;
@@ -291,6 +300,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             if (address->count > 0 ? in_array : overlaps)
                 taints |= slot->value.taints;
         }
+        /* Which of its elements is read. */
+        taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
         if (stack ? state->stack_sums : state->thread_sums)
             flags = FLAG_SUM;
         loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
@@ -298,7 +309,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         return loaded;
     }
     if (address->space == SPACE_HEAP)
-        return run_unknown(run, at, hash_mix64(value_hash(address), run->steps), run->heap_taints, run->loop);
+        return run_unknown(run, at, hash_mix64(value_hash(address), run->steps),
+                           run->heap_taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE)), run->loop);
     if (address->space == SPACE_IMAGE && address->count == 0) {
         uint64_t from = (uint64_t)address->offset;
         struct elf_reference reference = elf_reference_at(run->file, from);
@@ -374,12 +386,18 @@ static void store_own_array(struct run *run, struct state *state, const struct v
 }
 
 static bool store_own(struct run *run, struct state *state, const struct value *address, unsigned bytes,
-                      const struct value *value, enum holds holds)
+                      const struct value *from, enum holds holds)
 {
     int64_t place;
+    struct value own = *from;
+    const struct value *value = &own;
+    /* Which element changes, and whether, is known from what is there afterwards. */
+    if (!fixed_place(address, &place))
+        own.taints |= (address->taints & (TAINTS_NUMBER | TAINT_SHARE)) | state_ways(state);
     if (address->space == SPACE_HEAP) {
         run->heap_taints |= value->taints;
-        if (!run->silent && (value->taints & TAINTS_NUMBER))
+        /* One thread alone may fill its memory. */
+        if (!run->silent && ((from->taints | address->taints | state_branch_taints(state)) & TAINTS_NUMBER))
             run->heap_numbers = true;
         return true;
     }
@@ -513,6 +531,8 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
     /* Whether a byte is written depends on how many are. */
     struct value stored = *value;
     stored.taints |= size->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    if (address->space == SPACE_STACK || address->space == SPACE_THREAD)
+        stored.taints |= (address->taints & (TAINTS_NUMBER | TAINT_SHARE)) | state_ways(state);
     value = &stored;
     if (address->space == SPACE_THREAD) {
         struct value high;
