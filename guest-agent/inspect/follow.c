@@ -141,11 +141,23 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     to->thread_float_taints |= from->thread_float_taints;
     to->stack_sums &= from->stack_sums;
     to->thread_sums &= from->thread_sums;
+    /* One of the ways has changed arrays: what they hold tells which. */
+    uint8_t chosen = divides ? taints | TAINT_SHARE : taints;
+    if (to->stack_version != from->stack_version) {
+        to->stack_version = hash_mix64(hash_mix64(to->stack_version, from->stack_version), run->steps);
+        state_taint_own(to, false, HOLDS_EITHER, chosen);
+    }
+    if (to->thread_version != from->thread_version) {
+        to->thread_version = hash_mix64(hash_mix64(to->thread_version, from->thread_version), run->steps);
+        state_taint_own(to, true, HOLDS_EITHER, chosen);
+    }
+    to->arrays_from = from->arrays_from < to->arrays_from ? from->arrays_from : to->arrays_from;
     size_t kept = 0;
     for (size_t i = 0; i < to->slot_count; i++) {
         struct slot slot = to->slots[i];
         const struct slot *other = state_slot((struct state *)(uintptr_t)from, slot.place, slot.bytes);
         if (other == NULL) {
+            slot.value.taints |= slot.place >= to->arrays_from ? chosen : 0;
             state_taint_slot(to, &slot);
             continue;
         }
@@ -155,8 +167,11 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     }
     to->slot_count = (uint16_t)kept;
     for (size_t i = 0; i < from->slot_count; i++)
-        if (state_slot(to, from->slots[i].place, from->slots[i].bytes) == NULL)
-            state_taint_slot(to, &from->slots[i]);
+        if (state_slot(to, from->slots[i].place, from->slots[i].bytes) == NULL) {
+            struct slot slot = from->slots[i];
+            slot.value.taints |= slot.place >= to->arrays_from ? chosen : 0;
+            state_taint_slot(to, &slot);
+        }
     struct range both[2 * RANGES_MAX];
     size_t count = 0;
     for (size_t i = 0; i < to->range_count; i++)
@@ -980,6 +995,10 @@ static void taint_changed(struct state *left, const struct state *in, const stru
     for (unsigned v = 0; taints && v < REGISTERS - REGISTER_VECTOR; v++)
         if (changes->vectors_change[v] || left->vectors[v].symbol != in->vectors[v].symbol)
             left->vectors[v].taints |= taints;
+    if (left->stack_version != in->stack_version)
+        state_taint_own(left, false, HOLDS_EITHER, taints);
+    if (left->thread_version != in->thread_version)
+        state_taint_own(left, true, HOLDS_EITHER, taints);
     for (size_t s = 0; taints && s < left->slot_count; s++) {
         struct slot *slot = &left->slots[s];
         const struct slot *before = state_slot((struct state *)(uintptr_t)in, slot->place, slot->bytes);

@@ -83,6 +83,7 @@ static void follow_section(struct run *run, struct state *state, const struct el
     run->epochs = epochs;
     state->reached = true;
     state->stack_sums = state->thread_sums = true;
+    state->arrays_from = INT64_MAX;
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         state->registers[r] = run_unknown(run, r, 600, 0, 0);
     state->registers[RSP] = (struct value){.space = SPACE_STACK};

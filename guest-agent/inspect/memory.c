@@ -15,15 +15,6 @@ bool state_is_divided(const struct state *state)
     return false;
 }
 
-/* What decides whether this place is reached, also by one thread alone. */
-static uint8_t state_ways(const struct state *state)
-{
-    uint8_t taints = 0;
-    for (size_t i = 0; i < state->branch_count; i++)
-        taints |= state->branches[i].divides ? TAINT_SHARE : state->branches[i].taints & TAINTS_NUMBER;
-    return taints;
-}
-
 uint8_t state_branch_taints(const struct state *state)
 {
     uint8_t taints = 0;
@@ -365,12 +356,19 @@ static void note_written(struct run *run, const struct value *address)
         kept_add_written(run->file, run->thread_data, address->count == 0 || address->offset > 0 ? (uint64_t)address->offset : UINT64_MAX);
 }
 
+static void new_version(const struct run *run, struct state *state, bool thread, uint64_t at)
+{
+    uint64_t *version = thread ? &state->thread_version : &state->stack_version;
+    *version = hash_mix64(hash_mix64(*version, at), run->steps);
+}
+
 /* Arrays of the own stack: any place above that is not a pointer may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
-                            enum holds holds)
+                            enum holds holds, uint64_t at)
 {
     bool thread = address->space == SPACE_THREAD;
     state_taint_own(state, thread, holds, value->taints);
+    new_version(run, state, thread, at);
     if (!(value->flags & FLAG_SUM))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
     if (thread) {
@@ -382,22 +380,25 @@ static void store_own_array(struct run *run, struct state *state, const struct v
     bool down = false;
     for (size_t i = 0; i < address->count; i++)
         down |= address->terms[i].factor < 0;
-    state_forget_places(state, down ? INT64_MIN : address->offset, end, false);
+    int64_t from = down ? INT64_MIN : address->offset;
+    state_forget_places(state, from, end, false);
+    state->arrays_from = from < state->arrays_from ? from : state->arrays_from;
 }
 
 static bool store_own(struct run *run, struct state *state, const struct value *address, unsigned bytes,
-                      const struct value *from, enum holds holds)
+                      const struct value *from, enum holds holds, uint64_t at)
 {
     int64_t place;
     struct value own = *from;
     const struct value *value = &own;
-    /* Which element changes, and whether, is known from what is there afterwards. */
+    /* Which element changes is known from what is there afterwards. */
     if (!fixed_place(address, &place))
-        own.taints |= (address->taints & (TAINTS_NUMBER | TAINT_SHARE)) | state_ways(state);
+        own.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    if (address->space == SPACE_HEAP)
+        own.taints |= state_branch_taints(state) & TAINTS_NUMBER;
     if (address->space == SPACE_HEAP) {
         run->heap_taints |= value->taints;
-        /* One thread alone may fill its memory. */
-        if (!run->silent && ((from->taints | address->taints | state_branch_taints(state)) & TAINTS_NUMBER))
+        if (!run->silent && (value->taints & TAINTS_NUMBER))
             run->heap_numbers = true;
         return true;
     }
@@ -412,14 +413,17 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         state_add_range(&run->symbols, state, &low, &high);
     }
     if (!fixed_place(address, &place) || bytes > 64) {
-        store_own_array(run, state, address, value, holds);
+        store_own_array(run, state, address, value, holds, at);
         return true;
     }
     bool thread = address->space == SPACE_THREAD;
     if (!(value->flags & FLAG_SUM))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
-    if (!state_set_slot(state, place, bytes, value, holds))
+    if (!state_set_slot(state, place, bytes, value, holds)) {
         state_taint_own(state, thread, holds, value->taints);
+        new_version(run, state, thread, at);
+        state->arrays_from = !thread && place < state->arrays_from ? place : state->arrays_from;
+    }
     return true;
 }
 
@@ -473,13 +477,15 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
         return;
     }
-    if (store_own(run, state, address, bytes, value, holds))
+    if (store_own(run, state, address, bytes, value, holds, at))
         return;
     if (address->taints & TAINTS_OWN) {
         /* One of several places, some of them the thread's own. */
         if (address->taints & TAINT_PRIVATE)
             run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "one of several places");
-        state_taint_own(state, false, holds, value->taints);
+        state_taint_own(state, false, holds, value->taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE)));
+        new_version(run, state, false, at);
+        state->arrays_from = run->taken < state->arrays_from ? run->taken : state->arrays_from;
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
         state_forget_places(state, run->taken, THREAD_PLACES / 2, false);
     }
@@ -495,7 +501,7 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
 void memory_atomic_add(struct run *run, struct state *state, const struct value *address, unsigned bytes,
                        const struct value *value, uint64_t at)
 {
-    if (store_own(run, state, address, bytes, value, HOLDS_INTEGER))
+    if (store_own(run, state, address, bytes, value, HOLDS_INTEGER, at))
         return;
     struct value sum = *value;
     sum.taints |= TAINT_LOADED;
@@ -532,7 +538,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
     struct value stored = *value;
     stored.taints |= size->taints & (TAINTS_NUMBER | TAINT_SHARE);
     if (address->space == SPACE_STACK || address->space == SPACE_THREAD)
-        stored.taints |= (address->taints & (TAINTS_NUMBER | TAINT_SHARE)) | state_ways(state);
+        stored.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
     value = &stored;
     if (address->space == SPACE_THREAD) {
         struct value high;
@@ -544,13 +550,16 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
         }
         state_forget_places(state, THREAD_PLACES, INT64_MAX, true);
         state_taint_own(state, true, HOLDS_EITHER, value->taints);
+        new_version(run, state, true, at);
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
     } else if (address->space == SPACE_STACK) {
         if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
             state_forget_places(state, address->offset, address->offset + bytes, true);
         else
-            store_own_array(run, state, address, value, HOLDS_EITHER);
+            store_own_array(run, state, address, value, HOLDS_EITHER, at);
         state_taint_own(state, false, HOLDS_EITHER, value->taints);
+        new_version(run, state, false, at);
+        state->arrays_from = address->offset < state->arrays_from ? address->offset : state->arrays_from;
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
     } else {
         memory_store(run, state, address, 8, value, STORE_PLAIN, HOLDS_EITHER, at);

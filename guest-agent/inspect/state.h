@@ -52,6 +52,8 @@ struct state {
     uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints;
     uint8_t spilled_taints; /* what fixed places of the stack may hold that are no longer known */
     bool stack_sums, thread_sums; /* arrays there hold nothing but sums (FLAG_SUM) */
+    uint64_t stack_version, thread_version; /* of what arrays there hold: another one after each store */
+    int64_t arrays_from; /* the lowest place of the stack that may be in an array that was written */
     uint16_t slot_count, range_count, bound_count, branch_count;
     uint64_t epoch; /* of shared memory: integers that were loaded at the same epoch from the same place are equal */
     uint32_t epoch_loop;
