@@ -291,7 +291,8 @@ static int64_t sign_extended(int64_t number, unsigned bits)
 
 /* 1: it holds, 0: it does not, -1: it is not known. Sums that stand for numbers are right in the bits that are compared,
  * and may wrap there. So of two that are not constants it is known only whether they are equal. */
-static int decide(const struct instruction *instruction, const struct state *state, const struct value *difference)
+static int decide(const struct run *run, const struct instruction *instruction, const struct state *state,
+                  const struct value *difference)
 {
     int64_t number, left, right;
     unsigned bits = state->compared_bits;
@@ -304,6 +305,11 @@ static int decide(const struct instruction *instruction, const struct state *sta
         left = sign_extended(left, bits);
         right = sign_extended(right, bits);
     } else {
+        /* What was loaded twice may have changed: it may be the bits of a floating-point number, of which no stores are
+         * counted. */
+        for (size_t i = 0; i < state->left.count; i++)
+            if (run->symbols.all[state->left.terms[i].symbol].kind == SYMBOL_LOAD)
+                return -1;
         left = sign_extended(number, bits);
         right = 0;
         if (left != 0 && instruction->condition > CONDITION_NOT_EQUAL)
@@ -408,7 +414,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
         run_reject(run, VSCAF_REASON_WAITS, last->address, "");
     if (taints & TAINT_TEAM)
         run->uses_team = true;
-    int holds = known ? decide(last, state, &difference) : -1;
+    int holds = known ? decide(run, last, state, &difference) : -1;
     bool divides = step_condition_divides(run, &left, &right);
     bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
     bool opens = !divides && numbered(taints);
