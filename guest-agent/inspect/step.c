@@ -599,9 +599,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             result.flags = flags;
         }
         /* Not the same number as without the sign. */
-        uint32_t loaded;
-        if (instruction->extends_sign && two->bits < 32 && value_is_symbol(&result, &loaded)
-            && run->symbols.all[loaded].kind == SYMBOL_LOAD)
+        if (instruction->extends_sign && two->bits < 32 && result.count > 0)
             result = run_unknown(run, two->bits, value_hash(&result), result.taints, value_loop(&run->symbols, &result));
         operand_set(run, state, instruction, one, &result);
         return;
