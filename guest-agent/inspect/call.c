@@ -140,7 +140,7 @@ static void call_plain(struct run *run, struct state *state, const char *name, c
         stored.taints |= place.taints & (uint8_t)~TAINTS_OWN;
         if (*effect == 'r' || *effect == 'R') {
             memory_read_any(run, state, &place, *effect == 'R' ? &size : &one, at);
-            stored.taints |= memory_contents(run, state, &place);
+            stored.taints |= memory_held(run, state, &place);
         }
     }
     /* An address of own memory among what it reads is known to it, but only a copy may hold one. */

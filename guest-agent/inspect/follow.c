@@ -101,13 +101,10 @@ static bool range_covered(const struct state *state, const struct range *range)
 static struct value merged(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
                            const struct value *other, bool divides, uint8_t taints)
 {
-    struct value same = *one;
-    same.taints |= other->taints & TAINT_HALF;
-    if (same.taints == (other->taints | (one->taints & TAINT_HALF))) {
-        struct value compared = *other;
-        compared.taints = same.taints;
-        if (value_equal(&same, &compared))
-            return same;
+    if (value_equal(one, other)) {
+        struct value same = *one;
+        same.half |= other->half;
+        return same;
     }
     struct value value = step_select(run, state, at, place, one, other, divides);
     uint32_t symbol;
@@ -296,7 +293,7 @@ static int decide(const struct run *run, const struct instruction *instruction, 
 {
     int64_t number, left, right;
     unsigned bits = state->compared_bits;
-    if (!value_is_number(difference, &number) || (bits == 64 && difference->taints & TAINT_HALF))
+    if (!value_is_number(difference, &number) || (bits == 64 && difference->half))
         return -1;
     bool constants = value_is_number(&state->left, &left) & value_is_number(&state->right, &right);
     if (instruction->is_unsigned && state->carries)

@@ -509,7 +509,7 @@ void memory_atomic_add(struct run *run, struct state *state, const struct value 
     memory_store(run, state, address, bytes, &sum, STORE_ATOMIC, HOLDS_INTEGER, at);
 }
 
-uint8_t memory_contents(const struct run *run, const struct state *state, const struct value *address)
+uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address)
 {
     uint8_t taints = address->taints & (TAINTS_NUMBER | TAINT_SHARE);
     bool stack = address->space == SPACE_STACK || (address->taints & TAINT_STACK), thread = address->space == SPACE_THREAD;

@@ -83,7 +83,7 @@ void memory_atomic_add(struct run *run, struct state *state, const struct value 
 void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
                  const struct value *value, uint64_t at);
 /* What memory may hold from an address on. */
-uint8_t memory_contents(const struct run *run, const struct state *state, const struct value *address);
+uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address);
 /* Memory that a function may read or write. */
 void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
 /* A loop waits for places of this group (struct numbered_place). */

@@ -62,7 +62,7 @@ static void halve(struct value *value, unsigned bits)
         if (number >= 0 && number <= INT32_MAX)
             return;
     }
-    value->taints |= TAINT_HALF;
+    value->half = true;
 }
 
 static struct value operand_get(struct run *run, struct state *state, const struct instruction *instruction,
@@ -407,6 +407,7 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
         chosen = *one;
         chosen.taints |= other->taints;
         chosen.flags = one->flags & other->flags;
+        chosen.half |= other->half;
     }
     return chosen;
 }
@@ -490,7 +491,7 @@ static void step_string(struct run *run, struct state *state, const struct instr
     from.taints = taints_of(&from);
     if (instruction->operation == OPERATION_COPY) {
         memory_read_any(run, state, &from, &bytes, instruction->address);
-        stored.taints |= memory_contents(run, state, &from);
+        stored.taints |= memory_held(run, state, &from);
         struct value next = add(run, state, &from, &bytes, 1, instruction->address);
         register_set(state, RSI, &next);
     } else {
@@ -706,10 +707,11 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             uint8_t taints = taints_of(&first) | taints_of(&second) | taints_of(&upper);
             loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &upper));
             key = hash_mix64(key, value_hash(&upper));
-            taints |= one->bits == 32 ? TAINT_HALF : 0;
             result = run_unknown(run, at, hash_mix64(key, 1), taints, loop);
+            halve(&result, one->bits);
             register_set(state, RAX, &result);
             result = run_unknown(run, at, hash_mix64(key, 2), taints, loop);
+            halve(&result, one->bits);
             register_set(state, RDX, &result);
         }
         return;

@@ -29,7 +29,6 @@ enum taint {
     TAINT_PRIVATE = 16, /* it may be an address of the object's thread data */
     TAINT_LOADED = 32,  /* shared memory, as it was read */
     TAINT_LOCK = 64,    /* what an exchange took from shared memory */
-    TAINT_HALF = 128,   /* it went through 32 bits: its lower half is right, its upper one may be of a sign or 0 */
 };
 #define TAINTS_NUMBER (TAINT_THREAD | TAINT_TEAM)
 #define TAINTS_OWN (TAINT_STACK | TAINT_PRIVATE)
@@ -49,6 +48,7 @@ struct value {
     uint8_t count;
     uint8_t taints;
     uint8_t flags;
+    bool half; /* it went through 32 bits: its lower half is right, its upper one may be all of the sign or 0 */
     int64_t offset;
     struct term terms[VALUE_TERMS]; /* by symbol */
 };
