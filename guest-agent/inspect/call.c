@@ -112,10 +112,10 @@ static bool follow_passed(struct run *run, struct state *state, struct value fun
     bool returns = follow_function(run, (uint64_t)function.offset, inner, at);
     run->in_task = task;
     if (returns) {
-        state->stack_taints |= inner->stack_taints;
-        state->stack_float_taints |= inner->stack_float_taints;
-        state->spilled_taints |= inner->spilled_taints;
-        state->stack_sums &= inner->stack_sums;
+        /* It runs now or later: what it has stored in own memory may be there from now on. */
+        memcpy(inner->registers, state->registers, sizeof inner->registers);
+        memcpy(inner->vectors, state->vectors, sizeof inner->vectors);
+        follow_both(run, state, inner, at);
         new_epoch(run, state, at);
     }
     free(inner);

@@ -220,6 +220,11 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     }
 }
 
+void follow_both(struct run *run, struct state *state, const struct state *other, uint64_t at)
+{
+    merge(run, state, other, at);
+}
+
 static uint64_t block_address(const struct frame *frame, int32_t block)
 {
     return frame->function->instructions[frame->function->blocks[block].first].address;
@@ -610,6 +615,8 @@ struct changes {
     struct changing registers[REGISTERS_GENERAL];
     struct vector vectors[REGISTERS - REGISTER_VECTOR];
     bool vectors_change[REGISTERS - REGISTER_VECTOR];
+    bool stack_changes, thread_changes; /* arrays there */
+    int64_t arrays_from;
     struct changing slots[SLOTS_MAX];
     uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
     bool stack_sums, thread_sums, epoch;
@@ -744,6 +751,11 @@ static void make_turn(struct run *run, struct state *turn, const struct state *i
     turn->stack_float_taints |= changes->stack_float_taints;
     turn->spilled_taints |= changes->spilled_taints;
     turn->thread_float_taints |= changes->thread_float_taints;
+    if (changes->stack_changes)
+        turn->stack_version = hash_mix64(in->stack_version, run->symbols.loops[instance].key);
+    if (changes->thread_changes)
+        turn->thread_version = hash_mix64(in->thread_version, run->symbols.loops[instance].key);
+    turn->arrays_from = changes->arrays_from < in->arrays_from ? changes->arrays_from : in->arrays_from;
     turn->stack_sums &= changes->stack_sums;
     turn->thread_sums &= changes->thread_sums;
     if (changes->epoch) {
@@ -787,6 +799,13 @@ static bool learn(struct run *run, struct changes *changes, const struct state *
         more |= before.taints != vector->taints || before.flags != vector->flags;
         if (!changes->vectors_change[v] && end->vectors[v].symbol != turn->vectors[v].symbol)
             more = changes->vectors_change[v] = true;
+    }
+    if ((end->stack_version != turn->stack_version && !changes->stack_changes)
+        || (end->thread_version != turn->thread_version && !changes->thread_changes) || end->arrays_from < changes->arrays_from) {
+        changes->stack_changes |= end->stack_version != turn->stack_version;
+        changes->thread_changes |= end->thread_version != turn->thread_version;
+        changes->arrays_from = end->arrays_from;
+        more = true;
     }
     /* Own memory: what is there at a turn's end may be in its arrays at the next one's start. */
     struct state *own = calloc(1, sizeof *own);
@@ -1045,6 +1064,7 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
         return;
     }
     forget_changes(changes);
+    changes->arrays_from = INT64_MAX;
     bool silent = run->silent, stable = false;
     run->loop = instance;
     run->context = key;

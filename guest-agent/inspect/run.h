@@ -110,5 +110,7 @@ bool call_target(struct run *run, struct state *state, const struct instruction 
 /* follow.c */
 /* Follows a function; `state` becomes that at its return. False: it does not return. */
 bool follow_function(struct run *run, uint64_t entry, struct state *state, uint64_t from);
+/* What is known if the state may be this one or the other one. */
+void follow_both(struct run *run, struct state *state, const struct state *other, uint64_t at);
 
 #endif
