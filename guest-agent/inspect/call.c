@@ -1,4 +1,5 @@
 /* Calls of functions, of the object itself and of others. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static struct value argument(struct run *run, struct state *state, unsigned numb
     } else {
         struct value place = state->registers[RSP];
         place.offset += deeper + 8 * (int64_t)(number - ARGUMENTS);
-        value = memory_load(run, state, &place, 8, false, at);
+        value = memory_load(run, state, &place, 8, HOLDS_EITHER, at);
     }
     value.taints = taints_of(&value);
     if (run->file->fixed && value.space == SPACE_NUMBER && value.count == 0 && value.offset > 0 && elf_is_mapped(run->file, (uint64_t)value.offset))
@@ -41,10 +42,14 @@ static void forget_changed(struct run *run, struct state *state, uint64_t at)
         struct value value = run_unknown(run, at, hash_mix64(run->steps, i), 0, run->loop);
         register_set(state, changed_registers[i], &value);
     }
-    memset(state->vectors, 0, sizeof state->vectors);
+    for (unsigned v = REGISTER_VECTOR; v < REGISTERS; v++) {
+        struct value value = run_unknown(run, at, hash_mix64(run->steps, v), 0, run->loop);
+        vector_set(run, state, v, &value, false, at);
+    }
     struct value flags = run_unknown(run, at, hash_mix64(run->steps, 99), 0, run->loop), zero = value_number(0);
     state->left = flags;
     state->right = zero;
+    state->compared_bits = 64;
 }
 
 static void new_epoch(struct run *run, struct state *state, uint64_t at)
@@ -83,7 +88,7 @@ static void write_share(struct run *run, struct state *state, const char *name, 
         if (first) { /* whether this is the last part: true in one thread */
             symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 70 + i), SYMBOL_ONCE, run->loop);
             value = value_of_symbol(symbol, TAINT_THREAD);
-            memory_store(run, state, &place, 4, &value, STORE_NUMBER_LIKE, at);
+            memory_store(run, state, &place, 4, &value, STORE_PLAIN, HOLDS_INTEGER, at);
         } else {
             int64_t where = place.offset;
             const struct slot *slot = place.space == SPACE_STACK && place.count == 0 ? state_slot(state, where, bytes) : NULL;
@@ -99,7 +104,7 @@ static void write_share(struct run *run, struct state *state, const char *name, 
                 value.offset--;
             end = true;
             places++;
-            memory_store(run, state, &place, bytes, &value, STORE_NUMBER_LIKE, at);
+            memory_store(run, state, &place, bytes, &value, STORE_PLAIN, HOLDS_INTEGER, at);
         }
         first = false;
     }
@@ -124,14 +129,64 @@ static bool follow_passed(struct run *run, struct state *state, struct value fun
     bool returns = follow_function(run, (uint64_t)function.offset, inner, at);
     run->in_task = task;
     if (returns) {
-        state->stack_taints |= inner->stack_taints;
-        state->stack_float_taints |= inner->stack_float_taints;
-        state->spilled_taints |= inner->spilled_taints;
-        state->stack_sums &= inner->stack_sums;
+        /* It runs now or later: what it has stored in own memory may be there from now on. */
+        memcpy(inner->registers, state->registers, sizeof inner->registers);
+        memcpy(inner->vectors, state->vectors, sizeof inner->vectors);
+        follow_both(run, state, inner, at);
         new_epoch(run, state, at);
     }
     free(inner);
     return true;
+}
+
+/* A function that does what its effects say. All that it writes and returns is made from all that it is given. */
+static void call_plain(struct run *run, struct state *state, const char *name, const char *effects, struct value result,
+                       int64_t deeper, uint64_t at)
+{
+    bool fills = starts(name, "memset") || starts(name, "__memset"), returns_place = false;
+    struct value size = argument(run, state, 2, deeper, at), one = value_number(1);
+    struct value stored = run_unknown(run, at, hash_mix64(run->steps, 13), 0, run->loop);
+    /* It reads its arguments before it writes any. */
+    unsigned number = 0, floating = 0;
+    for (const char *effect = effects; *effect; effect++) {
+        if (*effect == 'f') {
+            stored.taints |= state->vectors[floating++].taints;
+            continue;
+        }
+        struct value place = argument(run, state, number++, deeper, at);
+        stored.taints |= place.taints & (uint8_t)~TAINTS_OWN;
+        if (*effect == 'r' || *effect == 'R') {
+            memory_read_any(run, state, &place, *effect == 'R' ? &size : &one, at);
+            stored.taints |= memory_held(run, state, &place);
+        }
+    }
+    /* An address of own memory among what it reads is known to it, but only a copy may hold one. */
+    struct value returned = result, floats = stored;
+    returned.taints |= stored.taints & (uint8_t)~TAINTS_OWN;
+    floats.taints &= (uint8_t)~TAINTS_OWN;
+    if (fills) {
+        struct value filled = argument(run, state, 1, deeper, at);
+        stored.flags = value_is_zero(&filled) ? FLAG_SUM : 0;
+    }
+    number = 0;
+    for (const char *effect = effects; *effect; effect++) {
+        struct value place = argument(run, state, number, deeper, at);
+        int64_t fixed = *effect == 'v' ? 4 : *effect == 'w' ? 8 : *effect == 'u' ? 16 : 0;
+        struct value bytes = value_number(fixed);
+        number += *effect != 'f';
+        if (fixed != 0 || *effect == 'W')
+            memory_fill(run, state, &place, *effect == 'W' ? &size : &bytes, &stored, at);
+        if (*effect == 'W') {
+            returned = place; /* memset and its relatives return it */
+            returned.taints &= (uint8_t)~TAINTS_OWN;
+            returns_place = true;
+        }
+    }
+    assert(!returns_place || floating == 0);
+    forget_changed(run, state, at);
+    vector_set(run, state, REGISTER_VECTOR, &floats, false, at);
+    vector_set(run, state, REGISTER_VECTOR + 1, &floats, false, at);
+    register_set(state, RAX, &returned);
 }
 
 /* False: it does not return. */
@@ -252,50 +307,10 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
     default: break;
     }
     if (known->class == KNOWN_PLAIN) {
-        /* It reads its arguments before it writes any. */
-        struct value size = argument(run, state, 2, deeper, at), one = value_number(1), eight = value_number(8);
-        struct value stored = run_unknown(run, at, hash_mix64(run->steps, 13), 0, run->loop);
-        for (unsigned i = 0; known->effects[i]; i++) {
-            struct value place = argument(run, state, i, deeper, at);
-            char effect = known->effects[i];
-            if (effect == 'r' || effect == 'R') {
-                memory_read_any(run, state, &place, effect == 'R' ? &size : &one, at);
-                if (place.space == SPACE_STACK || (place.taints & TAINT_STACK)) {
-                    stored.taints |= state->stack_taints | state->spilled_taints;
-                    for (size_t s = 0; s < state->slot_count; s++)
-                        if (state->slots[s].place < THREAD_PLACES)
-                            stored.taints |= taints_of(&state->slots[s].value);
-                } else if (place.space == SPACE_THREAD) {
-                    stored.taints |= state->thread_taints;
-                } else if (place.space == SPACE_HEAP) {
-                    stored.taints |= run->heap_taints;
-                } else {
-                    stored.taints |= TAINT_LOADED;
-                }
-            } else if (effect == '-') {
-                stored.taints |= strcmp(name, "memset") == 0 ? place.taints & TAINTS_NUMBER : 0;
-            }
-            result.taints |= place.taints & TAINTS_NUMBER;
-        }
-        if (starts(name, "memset") || starts(name, "__memset")) {
-            struct value filled = argument(run, state, 1, deeper, at);
-            stored.flags = value_is_zero(&filled) ? FLAG_SUM : 0;
-        }
-        for (unsigned i = 0; known->effects[i]; i++) {
-            struct value place = argument(run, state, i, deeper, at);
-            if (known->effects[i] == 'w' || known->effects[i] == 'W')
-                memory_fill(run, state, &place, known->effects[i] == 'W' ? &size : &eight, &stored, at);
-            if (known->effects[i] == 'W') {
-                result = place; /* memset and its relatives return it */
-                result.taints &= (uint8_t)~TAINTS_OWN;
-            }
-        }
-        for (unsigned i = 0; i < 8; i++)
-            result.taints |= state->vectors[i].taints & TAINTS_NUMBER;
+        call_plain(run, state, name, known->effects, result, deeper, at);
+        return true;
     }
-    uint8_t numbers = state->vectors[0].taints | state->vectors[1].taints;
     forget_changed(run, state, at);
-    state->vectors[0].taints = numbers;
     register_set(state, RAX, &result);
     return true;
 }
@@ -319,9 +334,9 @@ bool call_target(struct run *run, struct state *state, const struct instruction 
                 register_set(state, RAX, &result);
                 return true;
             }
-            if (reference.type != 0 && reference.name[0])
+            if (reference.stays && reference.name[0])
                 name = reference.name;
-            else if (reference.type != 0 && reference.defined_here)
+            else if (reference.stays && reference.defined_here)
                 entry = reference.value;
         }
     } else if (call->count > 0 && call->operands[0].kind == OPERAND_REGISTER && call->operands[0].number < REGISTERS_GENERAL) {

@@ -24,7 +24,7 @@ const char *code_imported(const struct elf_file *file, uint64_t target)
         if (instruction.flow == FLOW_JUMP_INDIRECT && instruction.count > 0
             && instruction.operands[0].kind == OPERAND_MEMORY && instruction.operands[0].absolute) {
             struct elf_reference reference = elf_reference_at(file, (uint64_t)instruction.operands[0].value);
-            return reference.type != 0 && reference.name[0] ? reference.name : NULL;
+            return reference.stays && reference.name[0] ? reference.name : NULL;
         }
         if (instruction.flow != FLOW_NEXT || instruction.operation != OPERATION_NOTHING)
             return NULL;
@@ -39,7 +39,7 @@ static const char *callee_name(const struct elf_file *file, const struct instruc
         return code_imported(file, call->target);
     if (call->count > 0 && call->operands[0].kind == OPERAND_MEMORY && call->operands[0].absolute) {
         struct elf_reference reference = elf_reference_at(file, (uint64_t)call->operands[0].value);
-        return reference.type != 0 && reference.name[0] ? reference.name : NULL;
+        return reference.stays && reference.name[0] ? reference.name : NULL;
     }
     return NULL;
 }

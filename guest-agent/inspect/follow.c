@@ -106,8 +106,11 @@ static struct value merged(struct run *run, struct state *state, const struct st
                            const struct value *one, const struct value *other, bool divides, uint8_t taints)
 {
     struct value next;
-    if (value_equal(one, other))
-        return *one;
+    if (value_equal(one, other)) {
+        struct value same = *one;
+        same.half |= other->half;
+        return same;
+    }
     if (share_next_digits(run, state, one, from, other, &next))
         return next;
     struct value value = step_select(run, state, at, place, one, other, divides);
@@ -127,16 +130,14 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], divides, taints);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        struct vector *one = &to->vectors[v];
-        const struct vector *other = &from->vectors[v];
-        if (one->version == other->version)
-            continue;
-        one->taints |= other->taints | taints;
-        one->flags &= taints ? 0 : other->flags;
-        if (one->origin != other->origin)
-            one->origin = one->flags = 0;
-        one->version = hash_mix64(hash_mix64(one->version, other->version), at);
+        const struct value one = any_register_get(to, REGISTER_VECTOR + v), other = any_register_get(from, REGISTER_VECTOR + v);
+        const struct value both = merged(run, to, from, at, hash_mix64(400, v), &one, &other, divides, taints);
+        if (!value_equal(&one, &both))
+            vector_set(run, to, REGISTER_VECTOR + v, &both, false, at);
     }
+    if (to->compared_bits != from->compared_bits)
+        to->left = run_unknown(run, at, 62, to->left.taints, run->loop);
+    to->carries |= from->carries;
     to->left = merged(run, to, from, at, 60, &to->left, &from->left, false, taints);
     to->right = merged(run, to, from, at, 61, &to->right, &from->right, false, taints);
     to->stack_taints |= from->stack_taints;
@@ -145,25 +146,38 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     to->spilled_taints |= from->spilled_taints;
     to->thread_float_taints |= from->thread_float_taints;
     to->stack_sums &= from->stack_sums;
-    if (to->array_low > from->array_low)
-        to->array_low = from->array_low;
     to->thread_sums &= from->thread_sums;
+    /* One of the ways has changed arrays: what they hold tells which. */
+    uint8_t chosen = divides ? taints | TAINT_SHARE : taints;
+    if (to->stack_version != from->stack_version) {
+        to->stack_version = hash_mix64(hash_mix64(to->stack_version, from->stack_version), run->steps);
+        state_taint_own(to, false, HOLDS_EITHER, chosen);
+    }
+    if (to->thread_version != from->thread_version) {
+        to->thread_version = hash_mix64(hash_mix64(to->thread_version, from->thread_version), run->steps);
+        state_taint_own(to, true, HOLDS_EITHER, chosen);
+    }
+    to->arrays_from = from->arrays_from < to->arrays_from ? from->arrays_from : to->arrays_from;
     size_t kept = 0;
     for (size_t i = 0; i < to->slot_count; i++) {
         struct slot slot = to->slots[i];
         const struct slot *other = state_slot((struct state *)(uintptr_t)from, slot.place, slot.bytes);
         if (other == NULL) {
+            slot.value.taints |= slot.place >= to->arrays_from ? chosen : 0;
             state_taint_slot(to, &slot);
             continue;
         }
         slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints);
-        slot.floating &= other->floating;
+        slot.holds |= other->holds;
         to->slots[kept++] = slot;
     }
     to->slot_count = (uint16_t)kept;
     for (size_t i = 0; i < from->slot_count; i++)
-        if (state_slot(to, from->slots[i].place, from->slots[i].bytes) == NULL)
-            state_taint_slot(to, &from->slots[i]);
+        if (state_slot(to, from->slots[i].place, from->slots[i].bytes) == NULL) {
+            struct slot slot = from->slots[i];
+            slot.value.taints |= slot.place >= to->arrays_from ? chosen : 0;
+            state_taint_slot(to, &slot);
+        }
     struct range both[2 * RANGES_MAX];
     size_t count = 0;
     for (int side = 0; side < 2; side++) {
@@ -218,6 +232,11 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
         to->epoch = hash_mix64(hash_mix64(to->epoch, from->epoch), at);
         to->epoch_loop = run->loop;
     }
+}
+
+void follow_both(struct run *run, struct state *state, const struct state *other, uint64_t at)
+{
+    merge(run, state, other, at);
 }
 
 static uint64_t block_address(const struct frame *frame, int32_t block)
@@ -281,22 +300,46 @@ static uint8_t opposite(uint8_t condition)
     }
 }
 
-/* 1: it holds, 0: it does not, -1: it is not known. */
-static int decide(uint8_t condition, const struct value *difference, const struct value *left, const struct value *right)
+static int64_t sign_extended(int64_t number, unsigned bits)
 {
-    int64_t number, other;
-    if (!value_is_number(difference, &number))
+    return bits == 8 ? (int8_t)number : bits == 16 ? (int16_t)number : bits == 32 ? (int32_t)number : number;
+}
+
+/* 1: it holds, 0: it does not, -1: it is not known. Sums that stand for numbers are right in the bits that are compared,
+ * and may wrap there. So of two that are not constants it is known only whether they are equal. */
+static int decide(const struct run *run, const struct instruction *instruction, const struct state *state,
+                  const struct value *difference)
+{
+    int64_t number, left, right;
+    unsigned bits = state->compared_bits;
+    if (!value_is_number(difference, &number) || (bits == 64 && difference->half))
         return -1;
-    bool constants = value_is_number(left, &other) && value_is_number(right, &other);
-    if (constants && (left->offset < 0 || right->offset < 0) && condition > CONDITION_NOT_EQUAL)
-        return -1; /* signed and unsigned comparisons differ */
-    switch (condition) {
-    case CONDITION_EQUAL: return number == 0;
-    case CONDITION_NOT_EQUAL: return number != 0;
-    case CONDITION_LESS: return number < 0;
-    case CONDITION_LESS_OR_EQUAL: return number <= 0;
-    case CONDITION_GREATER: return number > 0;
-    case CONDITION_GREATER_OR_EQUAL: return number >= 0;
+    bool constants = value_is_number(&state->left, &left) & value_is_number(&state->right, &right);
+    if (instruction->is_unsigned && state->carries)
+        return -1;
+    if (constants) {
+        left = sign_extended(left, bits);
+        right = sign_extended(right, bits);
+    } else {
+        /* What was loaded twice may have changed: it may be the bits of a floating-point number, of which no stores are
+         * counted. */
+        for (size_t i = 0; i < state->left.count; i++)
+            if (run->symbols.all[state->left.terms[i].symbol].kind == SYMBOL_LOAD)
+                return -1;
+        left = sign_extended(number, bits);
+        right = 0;
+        if (left != 0 && instruction->condition > CONDITION_NOT_EQUAL)
+            return -1;
+    }
+    /* Sign extension keeps the order of numbers without a sign too. */
+    bool less = instruction->is_unsigned ? (uint64_t)left < (uint64_t)right : left < right;
+    switch (instruction->condition) {
+    case CONDITION_EQUAL: return left == right;
+    case CONDITION_NOT_EQUAL: return left != right;
+    case CONDITION_LESS: return less;
+    case CONDITION_LESS_OR_EQUAL: return less || left == right;
+    case CONDITION_GREATER: return !less && left != right;
+    case CONDITION_GREATER_OR_EQUAL: return !less;
     default: return -1;
     }
 }
@@ -412,7 +455,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
         run_reject(run, VSCAF_REASON_WAITS, last->address, "");
     if (taints & TAINT_TEAM)
         run->uses_team = true;
-    int holds = known ? decide(last->condition, &difference, &left, &right) : -1;
+    int holds = known ? decide(run, last, state, &difference) : -1;
     bool divides = share_condition_divides(run, &left, &right);
     bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
     bool guard = known && tells_empty(run, last->condition, &difference);
@@ -428,7 +471,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
         struct state *copy = state_new(run, state);
         if (copy == NULL)
             return;
-        if (known && holds < 0) {
+        if (known && holds < 0 && !(last->is_unsigned && state->carries)) {
             assume(copy, condition, &difference);
             if (condition == CONDITION_NOT_EQUAL)
                 assume_not_last(run, copy, &difference);
@@ -616,12 +659,13 @@ struct changing {
 struct changes {
     struct changing registers[REGISTERS_GENERAL];
     struct changing vectors[REGISTERS - REGISTER_VECTOR];
+    bool stack_changes, thread_changes; /* arrays there */
+    int64_t arrays_from;
     struct changing slots[SLOTS_MAX];
     uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
     bool stack_sums, thread_sums, epoch;
     uint8_t exit_taints;
     bool stores[3];
-    int64_t array_low;
     bool wrong; /* a place was thought to change in steps, but does not: what followed from that must be forgotten */
 };
 
@@ -844,7 +888,8 @@ static void make_turn(struct run *run, struct state *turn, const struct state *i
         }
         if (!(vector->flags & FLAG_SUM))
             vector->origin = 0;
-        vector->version = hash_mix64(hash_mix64(loop->key, 500), v);
+        vector->symbol = symbol_of(&run->symbols, hash_mix64(loop->key, hash_mix64(500, v)), SYMBOL_TURN, instance);
+        run->symbols.all[vector->symbol].partial = (vector->taints & TAINT_SHARE) != 0;
     }
     for (size_t i = 0; i < in->slot_count; i++)
         turn->slots[i].value = turn_value(run, &changes->slots[i], &in->slots[i].value, instance,
@@ -858,7 +903,11 @@ static void make_turn(struct run *run, struct state *turn, const struct state *i
     turn->stack_float_taints |= changes->stack_float_taints;
     turn->spilled_taints |= changes->spilled_taints;
     turn->thread_float_taints |= changes->thread_float_taints;
-    turn->array_low = changes->stores[0] && changes->array_low < turn->array_low ? changes->array_low : turn->array_low;
+    if (changes->stack_changes)
+        turn->stack_version = hash_mix64(in->stack_version, run->symbols.loops[instance].key);
+    if (changes->thread_changes)
+        turn->thread_version = hash_mix64(in->thread_version, run->symbols.loops[instance].key);
+    turn->arrays_from = changes->arrays_from < in->arrays_from ? changes->arrays_from : in->arrays_from;
     turn->stack_sums &= changes->stack_sums;
     turn->thread_sums &= changes->thread_sums;
     if (changes->epoch) {
@@ -878,6 +927,7 @@ static void make_turn(struct run *run, struct state *turn, const struct state *i
     }
     struct value unknown = run_unknown(run, 0, loop->key, changes->exit_taints, instance);
     turn->left = unknown;
+    turn->compared_bits = 64;
     turn->right = value_number(0);
 }
 
@@ -1145,14 +1195,19 @@ static bool learn(struct run *run, struct frame *frame, int32_t loop, struct cha
     const struct state *end = exits->back;
     if (end == NULL)
         return more;
-    more |= changes->array_low != end->array_low;
-    changes->array_low = end->array_low;
+    if ((end->stack_version != turn->stack_version && !changes->stack_changes)
+        || (end->thread_version != turn->thread_version && !changes->thread_changes) || end->arrays_from < changes->arrays_from) {
+        changes->stack_changes |= end->stack_version != turn->stack_version;
+        changes->thread_changes |= end->thread_version != turn->thread_version;
+        changes->arrays_from = end->arrays_from;
+        more = true;
+    }
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         more |= learn_change(run, changes, &changes->registers[r], &in->registers[r], &turn->registers[r], &end->registers[r], instance);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
         struct changing *change = &changes->vectors[v], before = *change;
         const struct vector *first = &turn->vectors[v], *last = &end->vectors[v];
-        if (first->version == last->version)
+        if (first->symbol == last->symbol)
             continue;
         change->kind = CHANGE_ANY;
         change->taints |= last->taints;
@@ -1289,6 +1344,28 @@ static void check_wait(struct run *run, const struct exits *exits, uint32_t inst
         run_reject(run, VSCAF_REASON_WAITS, at, "");
 }
 
+/* What decides how often a loop turned, if it was left here: its conditions, and the ways inside it that lead here. */
+static uint8_t ended_by(const struct changes *changes, const struct state *in, const struct state *left)
+{
+    uint8_t taints = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
+    for (size_t i = 0; i < left->branch_count; i++) {
+        const struct open_branch *branch = &left->branches[i];
+        bool before = false;
+        for (size_t j = 0; j < in->branch_count; j++)
+            before |= in->branches[j].function == branch->function && in->branches[j].joins == branch->joins;
+        if (!before)
+            taints |= branch->divides ? TAINT_SHARE : branch->taints & TAINTS_NUMBER;
+    }
+    return taints;
+}
+
+static bool same_value(const struct value *one, const struct value *other)
+{
+    struct value left = *one, right = *other;
+    left.taints = right.taints = left.flags = right.flags = 0;
+    return value_equal(&left, &right);
+}
+
 /* Marks a value that depends on how often the thread took the loop's turns, or on which they were. */
 static void mark_left(struct run *run, struct value *value, uint8_t taints, uint64_t place)
 {
@@ -1304,7 +1381,7 @@ static void leave_value(struct run *run, const struct state *state, struct value
                         const struct changing *change, uint32_t instance, uint8_t exit_taints, uint64_t place, uint16_t origin)
 {
     enum loop_mode mode = run->symbols.loops[instance].mode;
-    if (change->kind == CHANGE_NONE)
+    if (change->kind == CHANGE_NONE && same_value(value, in))
         return;
     if (mode != LOOP_WHOLE && value->origin == origin)
         value->origin = in->flags & FLAG_SUM ? in->origin : 0;
@@ -1323,11 +1400,10 @@ static uint8_t without_turn(uint8_t taints)
 }
 
 static void leave_shares(struct run *run, struct state *left, const struct state *in, const struct changes *changes,
-                         uint32_t instance)
+                         uint32_t instance, uint8_t exit_taints)
 {
     uint64_t key = run->symbols.loops[instance].key;
     bool whole = run->symbols.loops[instance].mode == LOOP_WHOLE;
-    uint8_t exit_taints = changes->exit_taints;
     if (!whole) {
         left->in_share--;
         for (size_t i = 0; i < left->range_count && left->in_share == 0; i++)
@@ -1339,10 +1415,10 @@ static void leave_shares(struct run *run, struct state *left, const struct state
         left->spilled_taints = without_turn(left->spilled_taints);
         run->heap_taints = without_turn(run->heap_taints);
     } else if (exit_taints) {
-        left->stack_taints |= changes->stores[0] ? exit_taints : 0;
-        left->stack_float_taints |= changes->stores[0] ? exit_taints : 0;
-        left->thread_taints |= changes->stores[1] ? exit_taints : 0;
-        left->thread_float_taints |= changes->stores[1] ? exit_taints : 0;
+        if (left->stack_version != in->stack_version)
+            state_taint_own(left, false, HOLDS_EITHER, exit_taints);
+        if (left->thread_version != in->thread_version)
+            state_taint_own(left, true, HOLDS_EITHER, exit_taints);
         run->heap_taints |= changes->stores[2] ? exit_taints : 0;
     }
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
@@ -1350,7 +1426,7 @@ static void leave_shares(struct run *run, struct state *left, const struct state
                     hash_mix64(key, r), origin_of_register(r));
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
         struct vector *vector = &left->vectors[v];
-        if (vector->version == in->vectors[v].version)
+        if (vector->symbol == in->vectors[v].symbol && changes->vectors[v].kind == CHANGE_NONE)
             continue;
         if (!whole && vector->origin == origin_of_vector(v))
             vector->origin = in->vectors[v].flags & FLAG_SUM ? in->vectors[v].origin : 0;
@@ -1409,6 +1485,7 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     run->symbols.loops[instance].mode = LOOP_WHOLE;
     run->symbols.loops[instance].start = 0;
     run->symbols.loops[instance].before = in;
+    changes->arrays_from = INT64_MAX;
     bool silent = run->silent, stable = false;
     run->loop = instance;
     run->context = key;
@@ -1452,19 +1529,20 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     run->context = context;
     for (size_t i = 0; i < exits.count; i++) {
         struct state *left = exits.all[i].state;
+        uint8_t ended = ended_by(changes, in, left);
         if (run->symbols.loops[instance].mode != LOOP_WHOLE && leaves_at_once(run, &exits.all[i], instance)) {
             struct value first = value_number(0);
             replace_counter(left, counter, &first);
         } else if (turns_until(run, &exits.all[i], counter, instance, &turns)) {
+            turns.taints = ended;
             replace_counter(left, counter, &turns);
-            turns.taints = taints_of(&exits.all[i].left) | taints_of(&exits.all[i].right);
         }
         size_t kept = 0;
         for (size_t b = 0; b < left->branch_count; b++)
             if (left->branches[b].joins != -2 - (int32_t)instance)
                 left->branches[kept++] = left->branches[b];
         left->branch_count = (uint16_t)kept;
-        leave_shares(run, left, in, changes, instance);
+        leave_shares(run, left, in, changes, instance, ended);
     }
     run->symbols.loops[instance].before = NULL;
     pass_exits(run, frame, outer, &exits, outer_exits);

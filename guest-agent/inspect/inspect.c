@@ -86,17 +86,22 @@ static void follow_section(struct run *run, struct state *state, const struct el
     run->epochs = epochs;
     state->reached = true;
     state->stack_sums = state->thread_sums = true;
-    state->array_low = INT64_MAX;
+    state->arrays_from = INT64_MAX;
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         state->registers[r] = run_unknown(run, r, 600, 0, 0);
     state->registers[RSP] = (struct value){.space = SPACE_STACK};
     state->left = run_unknown(run, 1, 601, 0, 0);
     state->right = value_number(0);
+    state->compared_bits = 64;
+    for (unsigned v = REGISTER_VECTOR; v < REGISTERS; v++) {
+        struct value value = run_unknown(run, v, 602, 0, 0);
+        vector_set(run, state, v, &value, false, 0);
+    }
     if (kmpc) {
         struct value thread = value_of_symbol(symbol_of(&run->symbols, 1, SYMBOL_THREAD, 0), TAINT_THREAD);
         state->registers[RDI] = (struct value){.space = SPACE_STACK, .offset = CLANG_ARGUMENTS};
         state->registers[RSI] = (struct value){.space = SPACE_STACK, .offset = CLANG_ARGUMENTS + 64};
-        state_set_slot(state, CLANG_ARGUMENTS, 4, &thread, false);
+        state_set_slot(state, CLANG_ARGUMENTS, 4, &thread, HOLDS_INTEGER);
     }
     follow_function(run, section->address, state, 0);
     if (run->no_memory || run->symbols.no_memory)

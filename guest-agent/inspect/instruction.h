@@ -6,8 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Registers: numbers 0 to 31 are general, those from REGISTER_VECTOR on are vector registers. */
+/* Registers: numbers 0 to 31 are general, those from REGISTER_VECTOR on are vector registers. Registers that the rules do
+ * not follow one by one share a place: what one of them holds may be in all of them from then on. */
 #define REGISTERS_GENERAL 32u
+#define REGISTER_SHARED 30u /* this number and higher general ones are such places */
+#define REGISTER_STACKED 30u /* x86: those of x87 and MMX, and their status */
+#define REGISTER_MASKS 31u
 #define REGISTER_VECTOR 32u
 #define REGISTERS 64u
 #define REGISTER_NONE 255u
@@ -27,6 +31,7 @@ enum operation {
     OPERATION_ZERO,     /* first = 0 */
     OPERATION_DIVIDE,   /* x86: rdx:rax by the operand */
     OPERATION_EXTEND,   /* x86: cdq and its relatives: rdx from rax */
+    OPERATION_EXTEND_SELF, /* x86: cdqe: rax from its lower half */
     OPERATION_COMPARE,  /* sets the flags from first - second */
     OPERATION_TEST,     /* sets the flags from first & second */
     OPERATION_SELECT,   /* cmov: first = condition ? second : first */
@@ -69,6 +74,9 @@ enum condition {
     CONDITION_GREATER_OR_EQUAL,
 };
 
+/* What a place or a register may hold. Addresses are integers. */
+enum holds { HOLDS_INTEGER = 1, HOLDS_FLOATING = 2, HOLDS_EITHER = 3 };
+
 enum operand_kind { OPERAND_NONE, OPERAND_REGISTER, OPERAND_MEMORY, OPERAND_NUMBER };
 
 struct operand {
@@ -96,7 +104,9 @@ struct instruction {
     bool locked;
     bool repeated;
     bool sets_flags, reads_flags;
-    bool moves_bytes; /* moves a vector register that may hold anything */
+    bool is_unsigned;  /* the condition compares numbers without a sign */
+    bool extends_sign; /* first = second, and its sign is in all upper bits */
+    uint8_t holds; /* what its operands in memory hold (enum holds) */
     uint8_t count; /* of operands */
     uint8_t added; /* OPERATION_VECTOR_FUSED: the operand that is added, not multiplied; OPERANDS: none */
     uint8_t width; /* bytes of a fill or copy */

@@ -61,12 +61,27 @@ struct value memory_address(struct run *run, struct state *state, const struct o
         known = value_add(&address, &base, 1, &address);
     }
     if (operand->index != REGISTER_NONE) {
-        struct value index = register_get(state, operand->index), scaled;
-        known &= value_scale(&index, operand->scale, &scaled);
-        known &= value_add(&address, &scaled, 1, &address);
+        /* Of many indexes in a vector register: one address that is not known stands for all. */
+        struct value index = any_register_get(state, operand->index), scaled;
+        known &= operand->index < REGISTERS_GENERAL && value_scale(&index, operand->scale, &scaled);
+        known = known && value_add(&address, &scaled, 1, &address);
     }
-    if (!known)
-        return run_unknown(run, 0, value_hash(&address) ^ (uint64_t)operand->value, address.taints, run->loop);
+    if (!known) {
+        struct value parts[2] = {value_number(0), value_number(0)};
+        if (operand->base != REGISTER_NONE)
+            parts[0] = register_get(state, operand->base);
+        if (operand->index != REGISTER_NONE)
+            parts[1] = any_register_get(state, operand->index);
+        uint8_t taints = operand->thread_segment ? TAINT_PRIVATE : 0;
+        uint64_t key = hash_mix64((uint64_t)operand->value, operand->scale);
+        for (size_t i = 0; i < 2; i++) {
+            taints |= parts[i].taints | (parts[i].space == SPACE_STACK ? TAINT_STACK : 0)
+                      | (parts[i].space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+            key = hash_mix64(key, value_hash(&parts[i]));
+        }
+        uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &parts[0]), value_loop(&run->symbols, &parts[1]));
+        return run_unknown(run, 0, key, taints, loop);
+    }
     /* A constant in code that is not position-independent. */
     if (run->file->fixed && address.space == SPACE_NUMBER && address.offset > 0 && elf_is_mapped(run->file, (uint64_t)address.offset)
         && (address.count == 0 || operand->base == REGISTER_NONE || elf_is_mapped(run->file, (uint64_t)operand->value)))
@@ -256,7 +271,7 @@ static void note_store(struct run *run, const struct value *address)
  * first turn would read what nobody has stored. */
 static bool stored_before(const struct run *run, const struct state *before, const struct value *address)
 {
-    if (before == NULL || address->space != SPACE_STACK || address->count == 0 || before->array_low <= address->offset)
+    if (before == NULL || address->space != SPACE_STACK || address->count == 0 || before->arrays_from <= address->offset)
         return true;
     int64_t end = frame_end(run, address->offset);
     for (size_t i = 0; i < before->slot_count; i++) {
@@ -306,7 +321,7 @@ static uint64_t place_of(const struct run *run, const struct value *address)
     return hash_mix64(hash_mix64(address->space, (uint64_t)address->offset), sum);
 }
 
-struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, bool vector,
+struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, enum holds holds,
                          uint64_t at)
 {
     int64_t place;
@@ -324,18 +339,11 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         read_thread_data(run, state, address, bytes, at);
     if (address->space == SPACE_STACK || address->space == SPACE_THREAD) {
         bool stack = address->space == SPACE_STACK;
-        uint8_t taints = vector ? (stack ? state->stack_float_taints : state->thread_float_taints)
-                                : (stack ? state->stack_taints : state->thread_taints), flags = 0;
-        if (stack && !vector && (address->count == 0 || bytes <= 8))
+        uint8_t taints = state_own_taints(state, !stack, holds), flags = 0;
+        if (stack && (holds & HOLDS_INTEGER) && (address->count == 0 || bytes <= 8))
             taints |= state->spilled_taints;
         if (fixed_place(address, &place)) {
             struct slot *slot = state_slot(state, place, bytes);
-            if (slot != NULL && slot->floating && !vector) {
-                loaded = run_unknown(run, at, run->steps, slot->value.taints, run->loop);
-                loaded.flags = slot->value.flags;
-                loaded.origin = slot->value.origin;
-                return loaded;
-            }
             if (slot != NULL)
                 return slot->value;
             /* The runtime writes where a part begins and ends as a long number, also for a loop over short ones. */
@@ -346,13 +354,15 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         /* An array, or a part of something: it may hold whatever was stored in such places. */
         for (size_t i = 0; i < state->slot_count; i++) {
             const struct slot *slot = &state->slots[i];
-            if ((slot->place >= THREAD_PLACES) == stack || (vector && !slot->floating))
+            if ((slot->place >= THREAD_PLACES) == stack || !(slot->holds & holds))
                 continue; /* a program does not read integers as floating-point numbers */
             bool overlaps = slot->place + slot->bytes > place && slot->place < place + (int64_t)bytes;
             bool in_array = slot->place >= place && (!stack || slot->place < frame_end(run, address->offset));
             if (address->count > 0 ? in_array : overlaps)
                 taints |= slot->value.taints;
         }
+        /* Which of its elements is read. */
+        taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
         if (stack ? state->stack_sums : state->thread_sums)
             flags = FLAG_SUM;
         taints |= from_earlier_turns(run, state, address, bytes);
@@ -363,7 +373,9 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     }
     if (address->space == SPACE_HEAP)
         return run_unknown(run, at, hash_mix64(value_hash(address), run->steps),
-                           run->heap_taints | from_earlier_turns(run, state, address, bytes), run->loop);
+                           run->heap_taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE))
+                               | from_earlier_turns(run, state, address, bytes),
+                           run->loop);
     if (address->space == SPACE_IMAGE && address->count == 0) {
         uint64_t from = (uint64_t)address->offset;
         struct elf_reference reference = elf_reference_at(run->file, from);
@@ -375,11 +387,12 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             } else if (own_offset) {
                 return value_number((int64_t)reference.value - (int64_t)memory_thread_bytes(run->file));
             }
-            if (reference.defined_here)
+            /* A function may be another object's of that name. */
+            if (reference.defined_here && reference.stays && !reference.function)
                 return (struct value){.space = SPACE_IMAGE, .offset = (int64_t)reference.value};
         }
         const unsigned char *from_file = elf_at(run->file, from, bytes);
-        if (!vector && from_file != NULL && (bytes == 4 || bytes == 8) && elf_is_constant(run->file, from, bytes)) {
+        if (holds != HOLDS_FLOATING && from_file != NULL && (bytes == 4 || bytes == 8) && elf_is_constant(run->file, from, bytes)) {
             int64_t number = 0;
             int32_t small;
             memcpy(bytes == 4 ? (void *)&small : (void *)&number, from_file, bytes);
@@ -390,12 +403,11 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
     uint8_t taints = TAINT_LOADED;
     if (address->taints & TAINT_STACK)
-        taints |= vector ? state->stack_float_taints : state->stack_taints;
+        taints |= state_own_taints(state, false, holds);
     if (numbered(address->taints)) {
         note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
-        /* It may be the address of what belongs to that number. */
-        if (bytes == 8 && !vector)
-            taints |= address->taints & TAINTS_NUMBER;
+        /* What it holds belongs to that number. */
+        taints |= address->taints & TAINTS_NUMBER;
     }
     taints |= address->taints & (TAINT_SHARE | TAINT_TURN);
     uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, address), state->epoch_loop);
@@ -424,13 +436,20 @@ static bool stays_sum(const struct state *state, const struct value *address, co
     return (value->flags & FLAG_SUM) && (state->in_share == 0 ? value->origin == 0 : value->origin == origin_of(address));
 }
 
+static void new_version(const struct run *run, struct state *state, bool thread, uint64_t at)
+{
+    uint64_t *version = thread ? &state->thread_version : &state->stack_version;
+    *version = hash_mix64(hash_mix64(*version, at), run->steps);
+}
+
 /* Arrays of the own stack: any place above that is not a pointer may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
-                            bool floating)
+                            enum holds holds, uint64_t at)
 {
     bool thread = address->space == SPACE_THREAD;
     note_store(run, address);
-    state_taint_own(state, thread, floating, value->taints);
+    state_taint_own(state, thread, holds, value->taints);
+    new_version(run, state, thread, at);
     if (!stays_sum(state, address, value))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
     if (thread) {
@@ -438,19 +457,26 @@ static void store_own_array(struct run *run, struct state *state, const struct v
         return;
     }
     int64_t end = frame_end(run, address->offset);
-    if (address->offset < state->array_low)
-        state->array_low = address->offset;
     /* An array begins where the address does, unless its index goes down. */
     bool down = false;
     for (size_t i = 0; i < address->count; i++)
         down |= address->terms[i].factor < 0;
-    state_forget_places(state, down ? INT64_MIN : address->offset, end, false);
+    int64_t from = down ? INT64_MIN : address->offset;
+    state_forget_places(state, from, end, false);
+    state->arrays_from = from < state->arrays_from ? from : state->arrays_from;
 }
 
 static bool store_own(struct run *run, struct state *state, const struct value *address, unsigned bytes,
-                      const struct value *value, bool floating)
+                      const struct value *from, enum holds holds, uint64_t at)
 {
     int64_t place;
+    struct value own = *from;
+    const struct value *value = &own;
+    /* Which element changes is known from what is there afterwards. */
+    if (!fixed_place(address, &place))
+        own.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    if (address->space == SPACE_HEAP)
+        own.taints |= state_branch_taints(state) & TAINTS_NUMBER;
     if (address->space == SPACE_HEAP) {
         note_store(run, address);
         run->heap_taints |= value->taints;
@@ -470,7 +496,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         state_add_range(state, &low, &high, false);
     }
     if (!fixed_place(address, &place) || bytes > 64) {
-        store_own_array(run, state, address, value, floating);
+        store_own_array(run, state, address, value, holds, at);
         return true;
     }
     bool thread = address->space == SPACE_THREAD;
@@ -478,8 +504,11 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         note_store(run, address);
     if (!(value->flags & FLAG_SUM) || (value->origin && state_slot(state, place, bytes) == NULL))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
-    if (!state_set_slot(state, place, bytes, value, floating))
-        state_taint_own(state, thread, floating, value->taints);
+    if (!state_set_slot(state, place, bytes, value, holds)) {
+        state_taint_own(state, thread, holds, value->taints);
+        new_version(run, state, thread, at);
+        state->arrays_from = !thread && place < state->arrays_from ? place : state->arrays_from;
+    }
     return true;
 }
 
@@ -527,26 +556,28 @@ static void check_shared(struct run *run, struct state *state, const struct valu
 }
 
 void memory_store(struct run *run, struct state *state, const struct value *address, unsigned bytes,
-                  const struct value *value, enum store_kind kind, uint64_t at)
+                  const struct value *value, enum store_kind kind, enum holds holds, uint64_t at)
 {
     if (address->space == SPACE_THREAD && outside_thread_data(run, address)) {
         run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
         return;
     }
-    if (store_own(run, state, address, bytes, value, kind == STORE_PLAIN))
+    if (store_own(run, state, address, bytes, value, holds, at))
         return;
     if (address->taints & TAINTS_OWN) {
         /* One of several places, some of them the thread's own. */
         if (address->taints & TAINT_PRIVATE)
             run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "one of several places");
-        state_taint_own(state, false, kind == STORE_PLAIN, value->taints);
+        state_taint_own(state, false, holds, value->taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE)));
+        new_version(run, state, false, at);
+        state->arrays_from = run->taken < state->arrays_from ? run->taken : state->arrays_from;
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
         state_forget_places(state, run->taken, THREAD_PLACES / 2, false);
     }
     check_shared(run, state, address, value, kind == STORE_ATOMIC, at);
-    if (kind != STORE_PLAIN && bytes >= 4)
+    if (holds & HOLDS_INTEGER)
         run->stores_integers = true;
-    if (kind != STORE_PLAIN && run->epochs) {
+    if ((holds & HOLDS_INTEGER) && run->epochs) {
         state->epoch = hash_mix64(state->epoch, at);
         state->epoch_loop = run->loop;
     }
@@ -555,12 +586,32 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
 void memory_atomic_add(struct run *run, struct state *state, const struct value *address, unsigned bytes,
                        const struct value *value, uint64_t at)
 {
-    if (store_own(run, state, address, bytes, value, false))
+    if (store_own(run, state, address, bytes, value, HOLDS_INTEGER, at))
         return;
     struct value sum = *value;
     sum.taints |= TAINT_LOADED;
     sum.flags = (value->flags & FLAG_SUM) && !value->origin ? FLAG_SELF : 0;
-    memory_store(run, state, address, bytes, &sum, STORE_ATOMIC, at);
+    memory_store(run, state, address, bytes, &sum, STORE_ATOMIC, HOLDS_INTEGER, at);
+}
+
+uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address)
+{
+    uint8_t taints = address->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    bool stack = address->space == SPACE_STACK || (address->taints & TAINT_STACK), thread = address->space == SPACE_THREAD;
+    if (stack || thread) {
+        taints |= state_own_taints(state, thread, HOLDS_EITHER) | (stack ? state->spilled_taints : 0);
+        for (size_t i = 0; i < state->slot_count; i++) {
+            const struct slot *slot = &state->slots[i];
+            bool before = address->space == SPACE_STACK && slot->place + slot->bytes <= address->offset;
+            if ((slot->place >= THREAD_PLACES) == thread && !before)
+                taints |= slot->value.taints;
+        }
+    }
+    if (address->space == SPACE_HEAP)
+        taints |= run->heap_taints;
+    if (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE)
+        taints |= TAINT_LOADED;
+    return taints;
 }
 
 void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
@@ -568,6 +619,12 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
 {
     int64_t bytes;
     bool known = value_is_number(size, &bytes);
+    /* Whether a byte is written depends on how many are. */
+    struct value stored = *value;
+    stored.taints |= size->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    if (address->space == SPACE_STACK || address->space == SPACE_THREAD)
+        stored.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    value = &stored;
     if (address->space == SPACE_THREAD) {
         struct value high;
         note_written(run, address);
@@ -577,21 +634,20 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
             state_add_range(state, &low, &high, false);
         }
         state_forget_places(state, THREAD_PLACES, INT64_MAX, true);
-        state_taint_own(state, true, false, value->taints);
-        state_taint_own(state, true, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
+        state_taint_own(state, true, HOLDS_EITHER, value->taints);
+        new_version(run, state, true, at);
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
     } else if (address->space == SPACE_STACK) {
-        if (address->offset < state->array_low)
-            state->array_low = address->offset;
         if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
             state_forget_places(state, address->offset, address->offset + bytes, true);
         else
-            store_own_array(run, state, address, value, false);
-        state_taint_own(state, false, false, value->taints);
-        state_taint_own(state, false, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
+            store_own_array(run, state, address, value, HOLDS_EITHER, at);
+        state_taint_own(state, false, HOLDS_EITHER, value->taints);
+        new_version(run, state, false, at);
+        state->arrays_from = address->offset < state->arrays_from ? address->offset : state->arrays_from;
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
     } else {
-        memory_store(run, state, address, 8, value, STORE_NUMBER_LIKE, at);
+        memory_store(run, state, address, 8, value, STORE_PLAIN, HOLDS_EITHER, at);
     }
 }
 

@@ -69,19 +69,21 @@ struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t ta
 /* memory.c */
 uint64_t memory_thread_bytes(const struct elf_file *file);
 struct value memory_address(struct run *run, struct state *state, const struct operand *operand);
-struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, bool vector,
+/* `holds`: what kind of number may be there. */
+struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, enum holds holds,
                          uint64_t at);
-enum store_kind { STORE_PLAIN, STORE_NUMBER_LIKE, STORE_ATOMIC };
-/* STORE_NUMBER_LIKE: the bytes may be an integer that is loaded again. STORE_ATOMIC: what it replaces cannot have
- * changed. */
+enum store_kind { STORE_PLAIN, STORE_ATOMIC };
+/* STORE_ATOMIC: what it replaces cannot have changed. */
 void memory_store(struct run *run, struct state *state, const struct value *address, unsigned bytes,
-                  const struct value *value, enum store_kind kind, uint64_t at);
+                  const struct value *value, enum store_kind kind, enum holds holds, uint64_t at);
 /* Adds a number to shared memory, for each thread that comes here. */
 void memory_atomic_add(struct run *run, struct state *state, const struct value *address, unsigned bytes,
                        const struct value *value, uint64_t at);
 /* `size` bytes from the address on are written. */
 void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
                  const struct value *value, uint64_t at);
+/* What memory may hold from an address on. */
+uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address);
 /* Memory that a function may read or write. */
 void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
 /* A loop waits for places of this group (struct numbered_place). */
@@ -93,6 +95,10 @@ uint8_t state_branch_taints(const struct state *state);
 /* step.c */
 struct value register_get(const struct state *state, unsigned number);
 void register_set(struct state *state, unsigned number, const struct value *value);
+/* What a register holds, vector registers too. */
+struct value any_register_get(const struct state *state, unsigned number);
+/* A vector register becomes something else. `keeps`: a part of it stays as it was. */
+void vector_set(struct run *run, struct state *state, unsigned number, const struct value *value, bool keeps, uint64_t at);
 void step_instruction(struct run *run, struct state *state, const struct instruction *instruction);
 struct value step_select(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
                          const struct value *other, bool divides);
@@ -132,5 +138,7 @@ bool call_target(struct run *run, struct state *state, const struct instruction 
 /* follow.c */
 /* Follows a function; `state` becomes that at its return. False: it does not return. */
 bool follow_function(struct run *run, uint64_t entry, struct state *state, uint64_t from);
+/* What is known if the state may be this one or the other one. */
+void follow_both(struct run *run, struct state *state, const struct state *other, uint64_t at);
 
 #endif

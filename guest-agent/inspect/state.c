@@ -36,26 +36,39 @@ void state_forget_places(struct state *state, int64_t from, int64_t end, bool po
     state->slot_count = (uint16_t)kept;
 }
 
-void state_taint_own(struct state *state, bool thread, bool floating, uint8_t taints)
+void state_taint_own(struct state *state, bool thread, enum holds holds, uint8_t taints)
 {
-    *(thread ? (floating ? &state->thread_float_taints : &state->thread_taints)
-             : (floating ? &state->stack_float_taints : &state->stack_taints)) |= taints;
+    if (holds & HOLDS_INTEGER)
+        *(thread ? &state->thread_taints : &state->stack_taints) |= taints;
+    if (holds & HOLDS_FLOATING)
+        *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint8_t)~TAINTS_OWN;
+}
+
+uint8_t state_own_taints(const struct state *state, bool thread, enum holds holds)
+{
+    uint8_t taints = 0;
+    if (holds & HOLDS_INTEGER)
+        taints |= thread ? state->thread_taints : state->stack_taints;
+    if (holds & HOLDS_FLOATING)
+        taints |= thread ? state->thread_float_taints : state->stack_float_taints;
+    return taints;
 }
 
 void state_taint_slot(struct state *state, const struct slot *slot)
 {
-    if (slot->place >= THREAD_PLACES || slot->floating)
-        state_taint_own(state, slot->place >= THREAD_PLACES, slot->floating, slot->value.taints);
-    else
+    bool thread = slot->place >= THREAD_PLACES;
+    if (thread || (slot->holds & HOLDS_FLOATING))
+        state_taint_own(state, thread, thread ? (enum holds)slot->holds : HOLDS_FLOATING, slot->value.taints);
+    if (!thread && (slot->holds & HOLDS_INTEGER))
         state->spilled_taints |= slot->value.taints;
 }
 
-bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, bool floating)
+bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, enum holds holds)
 {
     struct slot *same = state_slot(state, place, bytes);
     if (same != NULL) {
         same->value = *value;
-        same->floating = floating;
+        same->holds = (uint8_t)holds;
         same->saved = false;
         /* Another size at the same place would be out of date. */
         for (size_t i = 0; i < state->slot_count; i++) {
@@ -63,7 +76,7 @@ bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const st
             if (slot != same && slot->place < place + bytes && slot->place + slot->bytes > place) {
                 struct value kept = *value;
                 state_forget_places(state, place, place + bytes, true);
-                return state_set_slot(state, place, bytes, &kept, floating);
+                return state_set_slot(state, place, bytes, &kept, holds);
             }
         }
         return true;
@@ -71,7 +84,7 @@ bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const st
     state_forget_places(state, place, place + bytes, true);
     if (state->slot_count == SLOTS_MAX)
         return false;
-    state->slots[state->slot_count++] = (struct slot){.place = place, .bytes = (uint8_t)bytes, .floating = floating, .value = *value};
+    state->slots[state->slot_count++] = (struct slot){.place = place, .bytes = (uint8_t)bytes, .holds = (uint8_t)holds, .value = *value};
     return true;
 }
 

@@ -17,7 +17,7 @@
 struct slot {
     int64_t place;
     uint8_t bytes;
-    bool floating; /* stored as a floating-point number */
+    uint8_t holds; /* enum holds */
     bool saved;    /* pushed: no part of an array */
     struct value value;
 };
@@ -39,23 +39,26 @@ struct open_branch {
     bool guard;        /* it tells only threads without any work apart: what is done on this way is done for each turn */
 };
 
+/* What a vector register holds. Its symbol says only whether it is still the same. */
 struct vector {
+    uint32_t symbol;
     uint8_t taints, flags;
     uint16_t origin;  /* value.h */
-    uint64_t version; /* differs after each store to the register */
 };
 
 struct state {
     bool reached;
-    bool compared_by_test;
+    bool carries; /* the flags are those of a sum: as numbers without a sign, nothing was compared */
+    uint8_t compared_bits;
     uint8_t in_share; /* loops around whose turns are shares of divided work */
     uint8_t locks;    /* critical sections around */
     /* What arrays there may hold: integers and addresses, and floating-point numbers. */
     uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints;
     uint8_t spilled_taints; /* what fixed places of the stack may hold that are no longer known */
     bool stack_sums, thread_sums; /* arrays there hold nothing but sums (FLAG_SUM) */
+    uint64_t stack_version, thread_version; /* of what arrays there hold: another one after each store */
+    int64_t arrays_from; /* the lowest place of the stack that may be in an array that was written */
     uint16_t slot_count, range_count, bound_count, branch_count;
-    int64_t array_low; /* the lowest place of the stack at which an array begins that this section has stored to */
     uint64_t epoch; /* of shared memory: integers that were loaded at the same epoch from the same place are equal */
     uint32_t epoch_loop;
     struct value registers[REGISTERS_GENERAL];
@@ -73,8 +76,10 @@ struct slot *state_slot(struct state *state, int64_t place, unsigned bytes);
 /* Forgets what overlaps, but remembers it nowhere. */
 void state_forget_places(struct state *state, int64_t from, int64_t end, bool pointers_too);
 /* False: there is no room. Then the place is not known. */
-bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, bool floating);
-void state_taint_own(struct state *state, bool thread, bool floating, uint8_t taints);
+bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, enum holds holds);
+void state_taint_own(struct state *state, bool thread, enum holds holds, uint8_t taints);
+/* What its arrays may hold. */
+uint8_t state_own_taints(const struct state *state, bool thread, enum holds holds);
 /* What a slot holds may be in an array from now on. */
 void state_taint_slot(struct state *state, const struct slot *slot);
 

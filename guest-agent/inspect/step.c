@@ -29,16 +29,41 @@ void register_set(struct state *state, unsigned number, const struct value *valu
     state->registers[number] = *value;
 }
 
-static struct value vector_get(struct run *run, const struct state *state, unsigned number, uint64_t at)
+static struct value vector_get(const struct state *state, unsigned number)
 {
     const struct vector *vector = &state->vectors[number - REGISTER_VECTOR];
-    /* Numbers in vector registers are not told apart: see operand_set and memory_load. */
-    struct value value = value_of_symbol(symbol_of(&run->symbols, 2, SYMBOL_OTHER, 0), vector->taints);
-    (void)number;
-    (void)at;
+    struct value value = value_of_symbol(vector->symbol, vector->taints);
     value.flags = vector->flags;
     value.origin = vector->origin;
     return value;
+}
+
+void vector_set(struct run *run, struct state *state, unsigned number, const struct value *value, bool keeps, uint64_t at)
+{
+    struct vector *vector = &state->vectors[number - REGISTER_VECTOR];
+    uint8_t taints = (uint8_t)(taints_of(value) | (keeps ? vector->taints : 0));
+    /* Another number than any before, though it may be equal to one. */
+    struct value fresh = run_unknown(run, at, hash_mix64(run->steps, number), taints, value_loop(&run->symbols, value));
+    *vector = (struct vector){.symbol = fresh.terms[0].symbol, .taints = taints, .flags = value->flags, .origin = value->origin};
+}
+
+struct value any_register_get(const struct state *state, unsigned number)
+{
+    return number < REGISTERS_GENERAL ? register_get(state, number) : vector_get(state, number);
+}
+
+/* A value in 32 bits: of another one only the lower half is right. Small numbers are the same in any width. */
+static void halve(struct value *value, unsigned bits)
+{
+    int64_t number;
+    if (bits != 32 || value->space != SPACE_NUMBER)
+        return;
+    if (value_is_number(value, &number)) {
+        value->offset = (int32_t)number;
+        if (number >= 0 && number <= INT32_MAX)
+            return;
+    }
+    value->half = true;
 }
 
 static struct value operand_get(struct run *run, struct state *state, const struct instruction *instruction,
@@ -53,15 +78,16 @@ static struct value operand_get(struct run *run, struct state *state, const stru
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
             return run_unknown(run, instruction->address, run->steps, TAINT_LOADED | address.taints, run->loop);
         }
-        bool vector = instruction->operands[0].kind == OPERAND_REGISTER
-                      && instruction->operands[0].number >= REGISTER_VECTOR && !instruction->moves_bytes;
-        return memory_load(run, state, &address, operand->bits / 8u, vector, instruction->address);
+        struct value loaded = memory_load(run, state, &address, operand->bits / 8u, (enum holds)instruction->holds, instruction->address);
+        halve(&loaded, operand->bits);
+        return loaded;
     }
     if (operand->number == REGISTER_NONE)
         return run_unknown(run, instruction->address, run->steps, 0, run->loop);
     if (operand->number >= REGISTER_VECTOR)
-        return vector_get(run, state, operand->number, instruction->address);
+        return vector_get(state, operand->number);
     struct value value = register_get(state, operand->number);
+    halve(&value, operand->bits);
     uint32_t symbol;
     int64_t number;
     if (operand->partial && !(value_is_number(&value, &number) && number >= 0 && number < 128)
@@ -76,6 +102,30 @@ static struct value operand_get(struct run *run, struct state *state, const stru
     return value;
 }
 
+/* A register that shares its place with others. */
+static void shared_register_add(struct run *run, struct state *state, unsigned number, uint8_t taints, uint64_t at)
+{
+    taints |= register_get(state, number).taints;
+    state->registers[number] = run_unknown(run, at, run->steps, taints, run->loop);
+}
+
+/* What an instruction stores. A general register may hold a floating-point number if nothing was computed from it. */
+static enum holds stored_holds(const struct run *run, const struct instruction *instruction, const struct operand *memory,
+                               const struct value *value)
+{
+    bool vector = false, stacked = false;
+    for (size_t i = 0; i < instruction->count; i++)
+        vector |= instruction->operands[i].kind == OPERAND_REGISTER && instruction->operands[i].number >= REGISTER_VECTOR;
+    stacked = instruction->reads_more >> REGISTER_STACKED & 1;
+    if (vector || stacked)
+        return instruction->holds;
+    uint32_t symbol;
+    if (memory->bits < 32 || !value_is_symbol(value, &symbol))
+        return HOLDS_INTEGER;
+    uint8_t kind = run->symbols.all[symbol].kind;
+    return kind == SYMBOL_OTHER || kind == SYMBOL_LOAD || kind == SYMBOL_TURN ? HOLDS_EITHER : HOLDS_INTEGER;
+}
+
 static void operand_set(struct run *run, struct state *state, const struct instruction *instruction,
                         const struct operand *operand, const struct value *value)
 {
@@ -85,39 +135,26 @@ static void operand_set(struct run *run, struct state *state, const struct instr
             run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
             return;
         }
-        bool vector = false, floating = false;
-        for (size_t i = 0; i < instruction->count; i++)
-            vector |= instruction->operands[i].kind == OPERAND_REGISTER && instruction->operands[i].number >= REGISTER_VECTOR;
-        floating = vector && !instruction->moves_bytes;
         struct value stored = *value;
+        halve(&stored, operand->bits);
         stored.taints = taints_of(&stored);
-        memory_store(run, state, &address, operand->bits / 8u, &stored, floating ? STORE_PLAIN : STORE_NUMBER_LIKE,
+        memory_store(run, state, &address, operand->bits / 8u, &stored, STORE_PLAIN, stored_holds(run, instruction, operand, value),
                      instruction->address);
-        if (vector && !floating) { /* it may be either */
-            state_taint_own(state, false, true, address.space == SPACE_STACK || (address.taints & TAINT_STACK) ? stored.taints : 0);
-            state_taint_own(state, true, true, address.space == SPACE_THREAD ? stored.taints : 0);
-        }
         return;
     }
     if (operand->kind != OPERAND_REGISTER || operand->number == REGISTER_NONE)
         return;
     if (operand->number >= REGISTER_VECTOR) {
-        struct vector *vector = &state->vectors[operand->number - REGISTER_VECTOR];
-        bool replaces = !operand->reads;
-        vector->taints = (uint8_t)(taints_of(value) | (replaces ? 0 : vector->taints));
-        vector->flags = value->flags;
-        vector->origin = value->origin;
-        vector->version = hash_mix64(instruction->address, run->steps);
+        vector_set(run, state, operand->number, value, operand->reads, instruction->address);
+        return;
+    }
+    if (operand->number >= REGISTER_SHARED) {
+        shared_register_add(run, state, operand->number, taints_of(value), instruction->address);
         return;
     }
     struct value set = *value;
     int64_t number;
-    uint32_t from;
-    if (value_is_symbol(value, &from) && from == symbol_of(&run->symbols, 2, SYMBOL_OTHER, 0)) {
-        set = run_unknown(run, instruction->address, run->steps, value->taints, run->loop);
-        set.flags = value->flags;
-        set.origin = value->origin;
-    }
+    halve(&set, operand->bits);
     if (operand->partial) {
         struct value before = register_get(state, operand->number);
         bool small = value_is_number(value, &number) && number == 0 && value_is_zero(&before);
@@ -136,11 +173,13 @@ static void operand_set(struct run *run, struct state *state, const struct instr
     register_set(state, operand->number, &set);
 }
 
-static void set_flags(struct state *state, const struct value *left, const struct value *right, bool by_test)
+/* The flags are those of left - right. */
+static void set_flags(struct state *state, const struct value *left, const struct value *right, unsigned bits)
 {
     state->left = *left;
     state->right = *right;
-    state->compared_by_test = by_test;
+    state->compared_bits = (uint8_t)(bits == 8 || bits == 16 || bits == 32 ? bits : 64);
+    state->carries = false;
 }
 
 /* Sets the flags of one + other, or one - other. In a loop over shares a sum is what a place had at the turn's start, plus
@@ -260,6 +299,7 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
         chosen.taints |= other->taints;
         chosen.flags = flags;
         chosen.origin = origin;
+        chosen.half |= other->half;
     }
     return chosen;
 }
@@ -283,7 +323,7 @@ static void step_other(struct run *run, struct state *state, const struct instru
     for (unsigned r = 0; r < REGISTERS; r++) {
         if (!(instruction->reads_more >> r & 1))
             continue;
-        struct value value = r < REGISTERS_GENERAL ? register_get(state, r) : vector_get(run, state, r, instruction->address);
+        struct value value = any_register_get(state, r);
         taints |= taints_of(&value);
         loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &value));
         key = hash_mix64(key, value_hash(&value));
@@ -294,24 +334,29 @@ static void step_other(struct run *run, struct state *state, const struct instru
                                                           value_loop(&run->symbols, &state->right)));
         key = hash_mix64(key, hash_mix64(value_hash(&state->left), value_hash(&state->right)));
     }
-    struct value result = run_unknown(run, instruction->address, key, taints, loop);
     bool keeps_sum = instruction->operation == OPERATION_VECTOR_SCALE && state->in_share == 0;
-    result.flags = keeps_sum && flags != 0xff ? flags & FLAG_SUM : 0;
-    for (size_t i = 0; i < instruction->count; i++)
+    for (size_t i = 0; i < instruction->count; i++) {
+        /* Two results are not the same number. */
+        struct value result = run_unknown(run, instruction->address, hash_mix64(key, i), taints, loop);
+        result.flags = keeps_sum && flags != 0xff ? flags & FLAG_SUM : 0;
         if (instruction->operands[i].writes)
             operand_set(run, state, instruction, &instruction->operands[i], &result);
+    }
     for (unsigned r = 0; r < REGISTERS; r++) {
         if (!(instruction->writes_more >> r & 1))
             continue;
-        if (r < REGISTERS_GENERAL)
-            register_set(state, r, &result);
+        struct value result = run_unknown(run, instruction->address, hash_mix64(key, 100 + r), taints, loop);
+        if (r >= REGISTER_VECTOR)
+            vector_set(run, state, r, &result, true, instruction->address);
+        else if (r >= REGISTER_SHARED)
+            shared_register_add(run, state, r, taints, instruction->address);
         else
-            state->vectors[r - REGISTER_VECTOR] =
-                (struct vector){.taints = taints_of(&result), .version = hash_mix64(instruction->address, run->steps)};
+            register_set(state, r, &result);
     }
     if (instruction->sets_flags) {
-        struct value zero = value_number(0);
-        set_flags(state, &result, &zero, false);
+        struct value zero = value_number(0), outcome = run_unknown(run, instruction->address, hash_mix64(key, 200), taints, loop);
+        set_flags(state, &outcome, &zero, 64);
+        state->carries = true;
     }
 }
 
@@ -320,7 +365,7 @@ static void push(struct run *run, struct state *state, const struct value *value
     struct value *sp = &state->registers[RSP];
     sp->offset -= 8;
     struct value address = *sp, stored = *value;
-    memory_store(run, state, &address, 8, &stored, STORE_NUMBER_LIKE, at);
+    memory_store(run, state, &address, 8, &stored, STORE_PLAIN, HOLDS_INTEGER, at);
     struct slot *slot = address.count == 0 ? state_slot(state, address.offset, 8) : NULL;
     if (slot != NULL)
         slot->saved = true;
@@ -341,11 +386,7 @@ static void step_string(struct run *run, struct state *state, const struct instr
     from.taints = taints_of(&from);
     if (instruction->operation == OPERATION_COPY) {
         memory_read_any(run, state, &from, &bytes, instruction->address);
-        stored.taints |= from.space == SPACE_STACK ? state->stack_taints : from.space == SPACE_THREAD ? state->thread_taints : 0;
-        if (from.space == SPACE_STACK)
-            for (size_t i = 0; i < state->slot_count; i++)
-                if (state->slots[i].place < THREAD_PLACES && state->slots[i].place >= from.offset)
-                    stored.taints |= taints_of(&state->slots[i].value);
+        stored.taints |= memory_held(run, state, &from);
         struct value next = add(run, state, &from, &bytes, 1, instruction->address);
         register_set(state, RSI, &next);
     } else {
@@ -375,7 +416,7 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     value.taints = taints_of(&value);
     if (own && instruction->operation != OPERATION_EXCHANGE && instruction->operation != OPERATION_COMPARE_EXCHANGE)
         return false;
-    struct value before = memory_load(run, state, &address, bytes, false, instruction->address);
+    struct value before = memory_load(run, state, &address, bytes, HOLDS_EITHER, instruction->address);
     switch (instruction->operation) {
     case OPERATION_ADD:
     case OPERATION_SUBTRACT:
@@ -386,10 +427,10 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
         break;
     case OPERATION_AND:
     case OPERATION_OR:
-        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, instruction->address);
+        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, HOLDS_INTEGER, instruction->address);
         break;
     case OPERATION_EXCHANGE:
-        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, instruction->address);
+        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, HOLDS_INTEGER, instruction->address);
         if (!own)
             before.taints |= TAINT_LOCK;
         before.flags = 0;
@@ -398,7 +439,7 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     case OPERATION_COMPARE_EXCHANGE: {
         /* Right if the new value was made from the old one; else it is a lock. */
         bool changes = (value.flags & FLAG_SELF) || (value.taints & TAINT_LOADED);
-        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, instruction->address);
+        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, HOLDS_INTEGER, instruction->address);
         if (!own && !changes)
             before.taints |= TAINT_LOCK;
         struct value expected = register_get(state, RAX), zero = value_number(0);
@@ -407,7 +448,7 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
         (void)expected;
         register_set(state, RAX, &now);
         struct value outcome = run_unknown(run, instruction->address, hash_mix64(run->steps, 1), before.taints, run->loop);
-        set_flags(state, &outcome, &zero, false);
+        set_flags(state, &outcome, &zero, 64);
         return true;
     }
     default:
@@ -416,8 +457,10 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     }
     struct value outcome = run_unknown(run, instruction->address, run->steps, (uint8_t)(before.taints | value.taints), run->loop),
                  zero = value_number(0);
-    if (instruction->operation != OPERATION_EXCHANGE)
-        set_flags(state, &outcome, &zero, false);
+    if (instruction->operation != OPERATION_EXCHANGE) {
+        set_flags(state, &outcome, &zero, 64);
+        state->carries = true;
+    }
     return true;
 }
 
@@ -445,6 +488,15 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_MOVE:
         result = operand_get(run, state, instruction, two);
+        if (one->kind == OPERAND_REGISTER && one->number < REGISTERS_GENERAL && two->kind == OPERAND_REGISTER
+            && two->number >= REGISTER_VECTOR) { /* it may be a part */
+            uint8_t flags = result.flags;
+            result = run_unknown(run, at, run->steps, result.taints, run->loop);
+            result.flags = flags;
+        }
+        /* Not the same number as without the sign. */
+        if (instruction->extends_sign && two->bits < 32 && result.count > 0)
+            result = run_unknown(run, two->bits, value_hash(&result), result.taints, value_loop(&run->symbols, &result));
         operand_set(run, state, instruction, one, &result);
         return;
     case OPERATION_ADDRESS:
@@ -465,13 +517,12 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_ZERO:
         if (one->number >= REGISTER_VECTOR) {
-            state->vectors[one->number - REGISTER_VECTOR] =
-                (struct vector){.flags = FLAG_SUM, .version = hash_mix64(instruction->address, run->steps)};
+            vector_set(run, state, one->number, &zero, false, at);
         } else {
             register_set(state, one->number, &zero);
         }
         if (instruction->sets_flags)
-            set_flags(state, &zero, &zero, false);
+            set_flags(state, &zero, &zero, 64);
         return;
     case OPERATION_ADD:
     case OPERATION_SUBTRACT: {
@@ -482,9 +533,10 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         operand_set(run, state, instruction, one, &result);
         if (instruction->sets_flags) {
             if (instruction->operation == OPERATION_SUBTRACT)
-                set_flags(state, &first, &second, false);
+                set_flags(state, &first, &second, one->bits);
             else
-                set_flags(state, &result, &zero, false);
+                set_flags(state, &result, &zero, one->bits);
+            state->carries = instruction->operation == OPERATION_ADD;
         }
         return;
     }
@@ -500,7 +552,8 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         product_flags(state, &first, &second, &result);
         operand_set(run, state, instruction, one, &result);
         result = run_unknown(run, at, value_hash(&result), result.taints, run->loop);
-        set_flags(state, &result, &zero, false);
+        set_flags(state, &result, &zero, 64);
+        state->carries = true;
         return;
     }
     case OPERATION_SHIFT_LEFT:
@@ -510,7 +563,8 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             result.origin = 0;
             result.flags = state->in_share == 0 ? first.flags & FLAG_SUM : 0;
             operand_set(run, state, instruction, one, &result);
-            set_flags(state, &result, &zero, false);
+            set_flags(state, &result, &zero, one->bits);
+            state->carries = true;
             return;
         }
         step_other(run, state, instruction);
@@ -535,6 +589,8 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         second = operand_get(run, state, instruction, one);
         if (share_divide(run, &first, &second, &result, &zero)) {
             run->uses_team = true;
+            halve(&result, one->bits);
+            halve(&zero, one->bits);
             register_set(state, RAX, &result);
             register_set(state, RDX, &zero);
             return;
@@ -550,10 +606,15 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         {
             uint64_t key = hash_mix64(value_hash(&first), value_hash(&second));
             uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second));
-            uint8_t taints = taints_of(&first) | taints_of(&second);
+            struct value upper = register_get(state, RDX);
+            uint8_t taints = taints_of(&first) | taints_of(&second) | taints_of(&upper);
+            loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &upper));
+            key = hash_mix64(key, value_hash(&upper));
             result = run_unknown(run, at, hash_mix64(key, 1), taints, loop);
+            halve(&result, one->bits);
             register_set(state, RAX, &result);
             result = run_unknown(run, at, hash_mix64(key, 2), taints, loop);
+            halve(&result, one->bits);
             register_set(state, RDX, &result);
         }
         return;
@@ -562,21 +623,26 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         result = run_unknown(run, at, value_hash(&first), taints_of(&first), value_loop(&run->symbols, &first));
         register_set(state, RDX, &result);
         return;
+    case OPERATION_EXTEND_SELF:
+        first = register_get(state, RAX);
+        halve(&first, 32);
+        register_set(state, RAX, &first);
+        return;
     case OPERATION_COMPARE:
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
-        set_flags(state, &first, &second, false);
+        set_flags(state, &first, &second, one->bits);
         return;
     case OPERATION_TEST:
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
         if (one->kind == OPERAND_REGISTER && two->kind == OPERAND_REGISTER && one->number == two->number) {
-            set_flags(state, &first, &zero, true);
+            set_flags(state, &first, &zero, one->bits);
         } else {
             uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second));
             result = run_unknown(run, at, hash_mix64(value_hash(&first), value_hash(&second)),
                                  taints_of(&first) | taints_of(&second), loop);
-            set_flags(state, &result, &zero, false);
+            set_flags(state, &result, &zero, one->bits);
         }
         return;
     case OPERATION_SELECT: {
@@ -599,7 +665,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_POP: {
         struct value address = state->registers[RSP];
-        result = memory_load(run, state, &address, 8, false, at);
+        result = memory_load(run, state, &address, 8, HOLDS_EITHER, at);
         state->registers[RSP].offset += 8;
         operand_set(run, state, instruction, one, &result);
         return;
@@ -607,7 +673,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     case OPERATION_LEAVE: {
         struct value address = state->registers[RBP];
         state->registers[RSP] = address;
-        result = memory_load(run, state, &address, 8, false, at);
+        result = memory_load(run, state, &address, 8, HOLDS_EITHER, at);
         state->registers[RSP].offset += 8;
         register_set(state, RBP, &result);
         return;

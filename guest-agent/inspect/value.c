@@ -206,7 +206,7 @@ uint32_t value_loop(const struct symbols *symbols, const struct value *value)
 
 bool value_add(const struct value *one, const struct value *other, int64_t factor, struct value *sum)
 {
-    struct value result = {.taints = one->taints | other->taints};
+    struct value result = {.taints = one->taints | other->taints, .half = one->half || other->half};
     bool fits = !__builtin_mul_overflow(other->offset, factor, &result.offset)
                 && !__builtin_add_overflow(result.offset, one->offset, &result.offset);
     if (other->space == SPACE_NUMBER)
@@ -288,6 +288,7 @@ bool value_multiply(struct symbols *symbols, const struct value *one, const stru
         }
     }
     result.taints = taints;
+    result.half = one->half || other->half;
     *product = fits ? result : (struct value){.taints = taints};
     return fits;
 }

@@ -50,6 +50,7 @@ struct value {
     uint8_t taints;
     uint8_t flags;
     uint16_t origin; /* with FLAG_SUM: the place whose content at the turn's start it has, plus what the turn added; 0: none */
+    bool half; /* it went through 32 bits: its lower half is right, its upper one may be all of the sign or 0 */
     int64_t offset;
     struct term terms[VALUE_TERMS]; /* by symbol */
 };
