@@ -882,7 +882,9 @@ static void make_turn(struct run *run, struct state *turn, const struct state *i
         struct vector *vector = &turn->vectors[v];
         vector->taints |= change->taints;
         vector->flags &= change->flags;
-        if (loop->mode != LOOP_WHOLE) {
+        if (change->kind != CHANGE_RELOADED)
+            vector->loaded = 0;
+        if (loop->mode != LOOP_WHOLE && change->kind != CHANGE_RELOADED) {
             vector->taints |= TAINT_SHARE;
             vector->origin = origin_of_vector(v);
         }
@@ -1209,7 +1211,8 @@ static bool learn(struct run *run, struct frame *frame, int32_t loop, struct cha
         const struct vector *first = &turn->vectors[v], *last = &end->vectors[v];
         if (first->symbol == last->symbol)
             continue;
-        change->kind = CHANGE_ANY;
+        bool again = first->loaded != 0 && first->loaded == last->loaded;
+        change->kind = again && change->kind != CHANGE_ANY ? CHANGE_RELOADED : CHANGE_ANY;
         change->taints |= last->taints;
         change->flags &= last->origin == first->origin ? last->flags : 0;
         more |= before.kind != change->kind || before.taints != change->taints || before.flags != change->flags;
@@ -1386,6 +1389,9 @@ static void leave_value(struct run *run, const struct state *state, struct value
     if (mode != LOOP_WHOLE && value->origin == origin)
         value->origin = in->flags & FLAG_SUM ? in->origin : 0;
     uint8_t flags = value->flags;
+    /* The turn is gone from it. */
+    if (!value_varies(&run->symbols, value, instance))
+        value->taints &= (uint8_t)~TAINT_TURN;
     share_recognize(run, state, value);
     value->flags = flags;
     uint8_t taints = mode != LOOP_WHOLE && (value->taints & TAINT_TURN) ? TAINT_SHARE : mode == LOOP_WHOLE ? exit_taints : 0;
@@ -1448,6 +1454,16 @@ static void leave_shares(struct run *run, struct state *left, const struct state
     }
 }
 
+/* How many turns there are. */
+static void note_limit(struct run *run, const struct exits *exits, uint32_t counter, uint32_t instance)
+{
+    struct value turns;
+    run->symbols.all[counter].has_most = false;
+    for (size_t i = 0; i < exits->count && !run->symbols.all[counter].has_most; i++)
+        if (turns_until(run, &exits->all[i], counter, instance, &turns))
+            symbol_limit(&run->symbols, counter, &turns);
+}
+
 static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t outer, struct exits *outer_exits)
 {
     struct loop *of = &frame->function->loops[loop];
@@ -1490,35 +1506,43 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     run->loop = instance;
     run->context = key;
     run->silent = true;
-    for (unsigned round = 0; round < ROUNDS_MAX && !stable && !out_of_steps(run, 0); round++) {
-        exits_free(&exits);
-        make_turn(run, turn, in, changes, instance, frame);
-        run_once(run, frame, loop, turn, &exits);
-        stable = !learn(run, frame, loop, changes, in, turn, &exits, instance);
-        if (changes->wrong)
+    /* First without what earlier turns have written to own memory, which follows from how places change. */
+    bool lenient = run->lenient;
+    struct value turns;
+    struct state *written = NULL; /* at a turn's end, without what earlier turns have written */
+    for (int known = 0; known < 2; known++) {
+        run->lenient = lenient || !known;
+        stable = false;
+        if (known && exits.back != NULL) {
+            written = exits.back;
+            exits.back = NULL;
+            note_limit(run, &exits, counter, instance);
+        }
+        for (unsigned round = 0; round < ROUNDS_MAX && !stable && !out_of_steps(run, 0); round++) {
+            exits_free(&exits);
+            make_turn(run, turn, in, changes, instance, frame);
+            if (written != NULL)
+                add_earlier_turns(run, turn, written, counter, instance);
+            run_once(run, frame, loop, turn, &exits);
+            stable = !learn(run, frame, loop, changes, in, turn, &exits, instance);
+            if (!changes->wrong)
+                continue;
             forget_changes(changes, false);
+            free(written);
+            written = NULL;
+        }
     }
+    run->lenient = lenient;
     if (!stable && !out_of_steps(run, 0)) {
         run->silent = silent;
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, block_address(frame, of->header), "a loop that was not understood");
     }
-    /* How many turns there are. */
-    struct value turns;
-    run->symbols.all[counter].has_most = false;
-    for (size_t i = 0; i < exits.count; i++) {
-            if (!turns_until(run, &exits.all[i], counter, instance, &turns))
-            continue;
-        symbol_limit(&run->symbols, counter, &turns);
-        break;
-    }
-    /* Once more, and now what is found counts. What earlier turns have written is known. */
-    if (exits.back != NULL) {
-        struct state *end = exits.back;
-        exits.back = NULL;
-        make_turn(run, turn, in, changes, instance, frame);
-        add_earlier_turns(run, turn, end, counter, instance);
-        free(end);
-    }
+    note_limit(run, &exits, counter, instance);
+    /* Once more, and now what is found counts. */
+    make_turn(run, turn, in, changes, instance, frame);
+    if (written != NULL)
+        add_earlier_turns(run, turn, written, counter, instance);
+    free(written);
     exits_free(&exits);
     run->silent = silent;
     uint64_t barriers = run->barriers;

@@ -42,6 +42,7 @@ enum operation {
     OPERATION_EXCHANGE_ADD,
     OPERATION_COMPARE_EXCHANGE,
     OPERATION_VECTOR_ADD, /* adds floating-point or vector values: first = second + third */
+    OPERATION_SHIFT_RIGHT, /* without the sign */
     OPERATION_VECTOR_SUBTRACT,
     OPERATION_VECTOR_MULTIPLY,
     OPERATION_VECTOR_SCALE, /* shuffles, converts: 0 stays 0 */

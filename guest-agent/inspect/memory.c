@@ -90,6 +90,8 @@ struct value memory_address(struct run *run, struct state *state, const struct o
         address.taints |= TAINT_STACK;
     if (address.space == SPACE_THREAD)
         address.taints |= TAINT_PRIVATE;
+    if (address.taints & TAINT_SHARE)
+        share_recognize(run, state, &address);
     return address;
 }
 
@@ -269,29 +271,54 @@ static void note_store(struct run *run, const struct value *address)
 
 /* Whether the array was stored to before the loop. Else no turn may read what it has not stored there itself: a thread's
  * first turn would read what nobody has stored. */
-static bool stored_before(const struct run *run, const struct state *before, const struct value *address)
+static bool stored_before(const struct run *run, const struct state *before, const struct value *address, unsigned bytes)
 {
-    if (before == NULL || address->space != SPACE_STACK || address->count == 0 || before->arrays_from <= address->offset)
+    if (before == NULL || address->space != SPACE_STACK || before->arrays_from < address->offset + (int64_t)bytes)
         return true;
-    int64_t end = frame_end(run, address->offset);
+    bool fixed = address->count == 0;
+    int64_t from = address->offset;
+    for (size_t i = 0; i < address->count; i++)
+        if (address->terms[i].factor < 0)
+            return true; /* the index goes down */
+    int64_t end = fixed ? address->offset + (int64_t)bytes : frame_end(run, address->offset);
     for (size_t i = 0; i < before->slot_count; i++) {
         const struct slot *slot = &before->slots[i];
-        if (!slot->saved && slot->place + 64 >= address->offset && slot->place < end)
+        if (!slot->saved && slot->place + slot->bytes > from && slot->place < end)
             return true;
     }
     return false;
+}
+
+/* Whether places that are known make up all these bytes. */
+static bool is_made_of_slots(const struct state *state, const struct value *address, unsigned bytes)
+{
+    int64_t place, at;
+    if (!fixed_place(address, &place))
+        return false;
+    for (at = place; at < place + (int64_t)bytes;) {
+        int64_t next = at;
+        for (size_t i = 0; i < state->slot_count; i++)
+            if (state->slots[i].place <= at && state->slots[i].place + state->slots[i].bytes > next)
+                next = state->slots[i].place + state->slots[i].bytes;
+        if (next == at)
+            return false;
+        at = next;
+    }
+    return true;
 }
 
 /* What own memory holds may be from an earlier turn of divided work, so it depends on which turns are the thread's. */
 static uint8_t from_earlier_turns(struct run *run, const struct state *state, const struct value *address, unsigned bytes)
 {
     bool stores = false;
+    if (run->lenient)
+        return 0;
     for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
         const struct loop_instance *of = &run->symbols.loops[loop];
-        stores |= of->mode != LOOP_WHOLE && stored_before(run, of->before, address) && (address->space == SPACE_STACK ? of->stores_stack
+        stores |= of->mode != LOOP_WHOLE && stored_before(run, of->before, address, bytes) && (address->space == SPACE_STACK ? of->stores_stack
                                             : address->space == SPACE_THREAD ? of->stores_thread : of->stores_heap);
     }
-    if (!stores || written(run, state, address, bytes, true))
+    if (!stores || is_made_of_slots(state, address, bytes) || written(run, state, address, bytes, true))
         return 0;
     uint64_t start, end;
     if (address->space == SPACE_THREAD && address->count > 0 && address->offset >= 0
@@ -300,6 +327,7 @@ static uint8_t from_earlier_turns(struct run *run, const struct state *state, co
         if (written(run, state, &whole, (int64_t)(end - start), true))
             return 0;
     }
+    if (getenv("DBG") && !run->silent) fprintf(stderr, "DBG early %lx space %d off %ld count %d bytes %u ranges %d steps %lu\n", (long)run->at_debug, address->space, (long)address->offset, address->count, bytes, state->range_count, (long)run->steps);
     return TAINT_SHARE;
 }
 
@@ -321,10 +349,16 @@ static uint64_t place_of(const struct run *run, const struct value *address)
     return hash_mix64(hash_mix64(address->space, (uint64_t)address->offset), sum);
 }
 
+uint64_t memory_constant(int64_t number)
+{
+    return hash_mix64(UINT64_C(0xc057), (uint64_t)number);
+}
+
 struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, enum holds holds,
                          uint64_t at)
 {
-    int64_t place;
+    int64_t place, constant = 0;
+    bool is_constant = false;
     struct value loaded;
     if (address->space == SPACE_THREAD && outside_thread_data(run, address)) {
         /* The thread control block: the stack's guard, and the thread pointer itself. */
@@ -365,7 +399,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
         if (stack ? state->stack_sums : state->thread_sums)
             flags = FLAG_SUM;
-        taints |= from_earlier_turns(run, state, address, bytes);
+        taints |= (run->at_debug = at, from_earlier_turns(run, state, address, bytes));
         loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
         loaded.flags = flags;
         loaded.origin = flags && state->in_share > 0 ? origin_of(address) : 0;
@@ -374,7 +408,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     if (address->space == SPACE_HEAP)
         return run_unknown(run, at, hash_mix64(value_hash(address), run->steps),
                            run->heap_taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE))
-                               | from_earlier_turns(run, state, address, bytes),
+                               | (run->at_debug = at, from_earlier_turns(run, state, address, bytes)),
                            run->loop);
     if (address->space == SPACE_IMAGE && address->count == 0) {
         uint64_t from = (uint64_t)address->offset;
@@ -392,6 +426,10 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
                 return (struct value){.space = SPACE_IMAGE, .offset = (int64_t)reference.value};
         }
         const unsigned char *from_file = elf_at(run->file, from, bytes);
+        if (from_file != NULL && bytes == 8 && elf_is_constant(run->file, from, bytes)) {
+            memcpy(&constant, from_file, 8);
+            is_constant = true;
+        }
         if (holds != HOLDS_FLOATING && from_file != NULL && (bytes == 4 || bytes == 8) && elf_is_constant(run->file, from, bytes)) {
             int64_t number = 0;
             int32_t small;
@@ -417,7 +455,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     run->symbols.all[symbol].partial = (taints & TAINT_SHARE) != 0;
     run->symbols.all[symbol].bytes = (uint8_t)bytes;
     run->symbols.all[symbol].left = value_loop(&run->symbols, address);
-    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : place_of(run, address);
+    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : is_constant ? memory_constant(constant) : place_of(run, address);
     loaded = value_of_symbol(symbol, taints);
     loaded.flags = FLAG_SELF;
     return loaded;
@@ -448,6 +486,7 @@ static void store_own_array(struct run *run, struct state *state, const struct v
 {
     bool thread = address->space == SPACE_THREAD;
     note_store(run, address);
+    if (getenv("DBG") && !run->silent && (value->taints & TAINT_SHARE) && state->in_share) fprintf(stderr, "DBG own %lx thread %d taints %x address %x\n", (long)at, thread, value->taints, address->taints);
     state_taint_own(state, thread, holds, value->taints);
     new_version(run, state, thread, at);
     if (!stays_sum(state, address, value))

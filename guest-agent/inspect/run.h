@@ -29,6 +29,7 @@ struct run {
     bool kmpc; /* the section has the arguments of clang's runtime */
 
     bool silent; /* a first look at a loop: nothing is found yet */
+    bool lenient; /* and it is not known yet what earlier turns of an inner loop have written */
     enum vscaf_reason reason;
     bool keeps; /* it may leave data in its threads (vscaf_verdict_keeps) */
     uint64_t at;
@@ -48,6 +49,7 @@ struct run {
     unsigned calls;
     uint64_t entries[CALLS_MAX + 1];
     int64_t frames[CALLS_MAX + 1]; /* stack places where the functions' frames end */
+    uint64_t at_debug;
     bool no_memory;
 
     bool uses_team; /* the team's size decides about something */
@@ -70,6 +72,8 @@ struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t ta
 uint64_t memory_thread_bytes(const struct elf_file *file);
 struct value memory_address(struct run *run, struct state *state, const struct operand *operand);
 /* `holds`: what kind of number may be there. */
+/* A name for a constant, as if it were a place that is loaded from. */
+uint64_t memory_constant(int64_t number);
 struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, enum holds holds,
                          uint64_t at);
 enum store_kind { STORE_PLAIN, STORE_ATOMIC };
@@ -117,6 +121,8 @@ bool share_divide(struct run *run, const struct value *work, const struct value 
  * something else that is divided. */
 bool share_split(struct run *run, const struct value *start, const struct value *divisor, struct value *quotient,
                  struct value *rest);
+/* The same, as compilers divide by a constant: a multiple of the start, shifted to the right. */
+bool share_split_by_constant(struct run *run, const struct value *product, unsigned shift, struct value *quotient);
 /* The symbol of such a number in a turn of a loop, and in the turn after that. */
 uint32_t share_digit(struct run *run, uint32_t instance, uint32_t of);
 uint32_t share_next(struct run *run, uint32_t digit);

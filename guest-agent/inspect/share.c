@@ -186,9 +186,34 @@ static void drop_numbers_of_end(const struct run *run, struct value *sum)
     }
 }
 
+/* start - number * (start / number), where the number is constant. */
+static void recognize_rest(struct run *run, struct value *sum)
+{
+    for (size_t i = 0; i < sum->count; i++) {
+        const struct symbol *high = &run->symbols.all[sum->terms[i].symbol];
+        if (high->kind != SYMBOL_HIGH)
+            continue;
+        const struct symbol *low = &run->symbols.all[high->right];
+        int64_t divisor, factor = value_factor(sum, low->left), whole;
+        if (!value_is_number(&run->symbols.limits[low->most], &divisor) || factor == 0
+            || __builtin_mul_overflow(-factor, divisor, &whole) || sum->terms[i].factor != whole)
+            continue;
+        struct value start = value_of_symbol(low->left, 0), quotient = value_of_symbol(sum->terms[i].symbol, 0),
+                     rest = value_of_symbol(high->right, TAINT_SHARE), result;
+        if (value_add(sum, &start, -factor, &result) && value_add(&result, &quotient, -whole, &result)
+            && value_add(&result, &rest, factor, &result)) {
+            result.flags = sum->flags;
+            result.origin = sum->origin;
+            *sum = result;
+            return;
+        }
+    }
+}
+
 void share_recognize(struct run *run, const struct state *state, struct value *value)
 {
     recognize_start(run, state, value);
+    recognize_rest(run, value);
     drop_numbers_of_end(run, value);
     settle(run, value);
 }
@@ -267,6 +292,21 @@ bool share_split(struct run *run, const struct value *start, const struct value 
     *quotient = value_of_symbol(high, TAINT_SHARE);
     *rest = value_of_symbol(low, TAINT_SHARE);
     return true;
+}
+
+bool share_split_by_constant(struct run *run, const struct value *product, unsigned shift, struct value *quotient)
+{
+    struct value start = value_of_symbol(product->terms[0].symbol, TAINT_SHARE), rest;
+    if (product->space != SPACE_NUMBER || product->count != 1 || product->offset != 0 || product->terms[0].factor <= 0
+        || shift < 32 || shift > 62)
+        return false;
+    /* floor(x factor / 2^shift) = floor(x / n) for all x below 2^32, if n factor is above 2^shift by at most
+     * 2^(shift - 32). */
+    int64_t whole = INT64_C(1) << shift, factor = product->terms[0].factor, number = whole / factor + 1, above;
+    if (__builtin_mul_overflow(number, factor, &above) || above - whole > whole >> 32)
+        return false;
+    struct value divisor = value_number(number);
+    return share_split(run, &start, &divisor, quotient, &rest);
 }
 
 /* The divisor of a share's start, minus 1 - what one of its digits is; the digit is the lower one. */

@@ -43,7 +43,8 @@ struct open_branch {
 struct vector {
     uint32_t symbol;
     uint8_t taints, flags;
-    uint16_t origin;  /* value.h */
+    uint16_t origin; /* value.h */
+    uint64_t loaded; /* a hash of the place of shared memory from which it was loaded, the same for all threads and turns; 0: none */
 };
 
 struct state {

@@ -38,13 +38,31 @@ static struct value vector_get(const struct state *state, unsigned number)
     return value;
 }
 
+/* Where the value was loaded from, if all threads and turns find the same there; 0: elsewhere. */
+static uint64_t place_loaded(const struct run *run, const struct value *value)
+{
+    uint32_t symbol;
+    const uint8_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
+    int64_t number;
+    if (value_is_number(value, &number))
+        return hash_mix64(memory_constant(number), 8);
+    if (!value_is_symbol(value, &symbol) || run->symbols.all[symbol].kind != SYMBOL_LOAD
+        || ((value->taints | run->symbols.all[symbol].taints) & tells) || run->symbols.all[symbol].partial)
+        return 0;
+    return hash_mix64(run->symbols.all[symbol].work, run->symbols.all[symbol].bytes);
+}
+
 void vector_set(struct run *run, struct state *state, unsigned number, const struct value *value, bool keeps, uint64_t at)
 {
     struct vector *vector = &state->vectors[number - REGISTER_VECTOR];
     uint8_t taints = (uint8_t)(taints_of(value) | (keeps ? vector->taints : 0));
     /* Another number than any before, though it may be equal to one. */
     struct value fresh = run_unknown(run, at, hash_mix64(run->steps, number), taints, value_loop(&run->symbols, value));
-    *vector = (struct vector){.symbol = fresh.terms[0].symbol, .taints = taints, .flags = value->flags, .origin = value->origin};
+    *vector = (struct vector){.symbol = fresh.terms[0].symbol,
+                              .taints = taints,
+                              .flags = value->flags,
+                              .origin = value->origin,
+                              .loaded = keeps ? 0 : place_loaded(run, value)};
 }
 
 struct value any_register_get(const struct state *state, unsigned number)
@@ -145,6 +163,7 @@ static void operand_set(struct run *run, struct state *state, const struct instr
     if (operand->kind != OPERAND_REGISTER || operand->number == REGISTER_NONE)
         return;
     if (operand->number >= REGISTER_VECTOR) {
+        if (getenv("DBG") && !run->silent && (value->taints & TAINT_SHARE) && state->in_share) fprintf(stderr, "DBG vec %lx reg %d taints %x own %x %x %x %x\n", (long)instruction->address, operand->number, value->taints, state->stack_float_taints, state->thread_float_taints, state->stack_taints, state->thread_taints);
         vector_set(run, state, operand->number, value, operand->reads, instruction->address);
         return;
     }
@@ -556,6 +575,17 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         state->carries = true;
         return;
     }
+    case OPERATION_SHIFT_RIGHT:
+        first = operand_get(run, state, instruction, one);
+        if (two->kind == OPERAND_NUMBER && one->bits == 64 && two->value >= 0
+            && share_split_by_constant(run, &first, (unsigned)two->value, &result)) {
+            operand_set(run, state, instruction, one, &result);
+            set_flags(state, &result, &zero, 64);
+            state->carries = true;
+            return;
+        }
+        step_other(run, state, instruction);
+        return;
     case OPERATION_SHIFT_LEFT:
         first = operand_get(run, state, instruction, one);
         if (two->value >= 0 && two->value < 48 && value_scale(&first, INT64_C(1) << two->value, &result)) {
