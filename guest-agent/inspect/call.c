@@ -1,4 +1,5 @@
 /* Calls of functions, of the object itself and of others. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +9,22 @@
 #define RSP 4u
 #define RDI 7u
 #define ARGUMENTS 6u
+#define ARGUMENTS_MAX 32u /* of printf, in all */
 
 static const uint8_t argument_registers[ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 static const uint8_t changed_registers[] = {0, 1, 2, 6, 7, 8, 9, 10, 11};
 
 static uint8_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
+}
+
+/* A number of the team decides whether a thread comes here. */
+static void check_effect(struct run *run, const struct state *state, uint64_t at, const char *name)
+{
+    uint8_t branches = state_branch_taints(state);
+    if (branches & TAINTS_NUMBER)
+        run_reject(run, branches & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, name);
 }
 
 /* `deeper`: bytes of the stack since the caller put the arguments there. */
@@ -117,6 +126,49 @@ static bool follow_passed(struct run *run, struct state *state, struct value fun
     return true;
 }
 
+/* The most arguments that a format of printf can ask for. */
+static unsigned formatted(const struct run *run, const struct value *format)
+{
+    unsigned count = 0;
+    if (format->space != SPACE_IMAGE || format->count != 0)
+        return ARGUMENTS_MAX;
+    for (uint64_t i = 0; count < ARGUMENTS_MAX; i++) {
+        const unsigned char *c = elf_is_constant(run->file, (uint64_t)format->offset + i, 1)
+                                     ? elf_at(run->file, (uint64_t)format->offset + i, 1) : NULL;
+        if (c == NULL)
+            return ARGUMENTS_MAX;
+        if (*c == '\0')
+            break;
+        count += *c == '%' || *c == '*';
+    }
+    return count;
+}
+
+/* What is written depends on: the arguments, in registers and on the stack, and the memory to which they may point. */
+static uint8_t printed_taints(struct run *run, struct state *state, const struct known_function *known, const char *name,
+                              int64_t deeper, uint64_t at)
+{
+    uint8_t taints = 0;
+    unsigned count = 0;
+    while (known->effects[count])
+        count++;
+    assert(count <= ARGUMENTS);
+    if (strstr(name, "printf") != NULL) {
+        unsigned format = (strstr(name, "fprintf") != NULL) + (strstr(name, "_chk") != NULL);
+        struct value string = argument(run, state, format, deeper, at);
+        unsigned more = formatted(run, &string);
+        count = format + 1 + more;
+        for (unsigned v = 0; v < 8 && v < more; v++)
+            taints |= state->vectors[v].taints;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct value value = argument(run, state, i, deeper, at);
+        bool pointer = i >= ARGUMENTS || known->effects[i] == 'r';
+        taints |= value.taints | (pointer ? memory_held(run, state, &value) : 0);
+    }
+    return taints;
+}
+
 /* False: it does not return. */
 static bool call_known(struct run *run, struct state *state, const char *name, int64_t deeper, uint64_t at)
 {
@@ -158,7 +210,9 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
     struct value result = run_unknown(run, at, hash_mix64(run->steps, 11), 0, run->loop);
     uint32_t symbol;
     switch (known->class) {
-    case KNOWN_ENDS: return false;
+    case KNOWN_ENDS: /* of the whole program, unless another thread is faster */
+        check_effect(run, state, at, name);
+        return false;
     case KNOWN_NUMBER:
         symbol = symbol_of(&run->symbols, 1, SYMBOL_THREAD, 0);
         result = value_of_symbol(symbol, TAINT_THREAD);
@@ -206,11 +260,9 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
     case KNOWN_OUTPUT:
         if (!state_is_divided(state))
             run_reject(run, VSCAF_REASON_COUNTS, at, name);
-        for (unsigned i = 0; i < ARGUMENTS && known->effects[i]; i++) {
-            struct value value = argument(run, state, i, deeper, at);
-            if ((value.taints & TAINTS_NUMBER) || state->vectors[i].taints & TAINTS_NUMBER)
-                run_reject(run, VSCAF_REASON_TELLS, at, name);
-        }
+        check_effect(run, state, at, name);
+        if (printed_taints(run, state, known, name, deeper, at) & TAINTS_NUMBER)
+            run_reject(run, VSCAF_REASON_TELLS, at, name);
         break;
     case KNOWN_MEMORY:
         symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 12), SYMBOL_OTHER, run->loop);
@@ -234,18 +286,8 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
             char effect = known->effects[i];
             if (effect == 'r' || effect == 'R') {
                 memory_read_any(run, state, &place, effect == 'R' ? &size : &one, at);
-                if (place.space == SPACE_STACK || (place.taints & TAINT_STACK)) {
-                    stored.taints |= state->stack_taints | state->spilled_taints;
-                    for (size_t s = 0; s < state->slot_count; s++)
-                        if (state->slots[s].place < THREAD_PLACES)
-                            stored.taints |= taints_of(&state->slots[s].value);
-                } else if (place.space == SPACE_THREAD) {
-                    stored.taints |= state->thread_taints;
-                } else if (place.space == SPACE_HEAP) {
-                    stored.taints |= run->heap_taints;
-                } else {
-                    stored.taints |= TAINT_LOADED;
-                }
+                stored.taints |= memory_held(run, state, &place);
+                result.taints |= memory_held(run, state, &place) & (uint8_t)~TAINTS_MEMORY;
             } else if (effect == '-') {
                 stored.taints |= strcmp(name, "memset") == 0 ? place.taints & TAINTS_NUMBER : 0;
             }

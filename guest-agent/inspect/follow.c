@@ -36,8 +36,7 @@ struct frame {
 
 static uint8_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
 }
 
 static bool numbered(uint8_t taints)
@@ -121,6 +120,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
         to->vectors[v].taints |= from->vectors[v].taints;
         to->vectors[v].flags &= from->vectors[v].flags;
     }
+    to->halves &= from->halves;
     to->left = merged(run, to, at, 60, &to->left, &from->left, false, taints);
     to->right = merged(run, to, at, 61, &to->right, &from->right, false, taints);
     to->stack_taints |= from->stack_taints;
@@ -359,7 +359,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
     const struct block *of = &frame->function->blocks[block];
     struct value left = state->left, right = state->right, difference;
     bool known = value_add(&left, &right, -1, &difference);
-    uint8_t taints = taints_of(&left) | taints_of(&right);
+    uint8_t taints = value_compared(&left, &right);
     if (taints & TAINT_LOCK)
         run_reject(run, VSCAF_REASON_WAITS, last->address, "");
     if (taints & TAINT_TEAM)
@@ -429,6 +429,8 @@ static void run_block(struct run *run, struct frame *frame, int32_t block, int32
         case FLOW_NEXT:
             step_instruction(run, state, instruction);
             goes_on = instruction->operation != OPERATION_ENDS;
+            if (!goes_on && numbered(state_branch_taints(state)))
+                run_reject(run, VSCAF_REASON_TELLS, instruction->address, "");
             break;
         case FLOW_CALL:
         case FLOW_CALL_INDIRECT: goes_on = call_target(run, state, instruction, false); break;
@@ -711,7 +713,7 @@ static bool learn(struct run *run, struct changes *changes, const struct state *
     bool more = false;
     uint8_t exit_taints = 0;
     for (size_t i = 0; i < exits->count; i++)
-        exit_taints |= (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
+        exit_taints |= value_compared(&exits->all[i].left, &exits->all[i].right) & (TAINTS_NUMBER | TAINT_SHARE);
     more |= exit_taints != changes->exit_taints;
     changes->exit_taints = exit_taints;
     bool shares = (changes->exit_taints & TAINT_SHARE) && !(changes->exit_taints & TAINTS_NUMBER);

@@ -60,7 +60,8 @@ uint64_t memory_thread_bytes(const struct elf_file *file)
 struct value memory_address(struct run *run, struct state *state, const struct operand *operand)
 {
     struct value address = {.offset = operand->value};
-    bool known = true;
+    bool known = true, upward = true;
+    uint8_t taints = 0;
     if (operand->absolute) {
         address.space = SPACE_IMAGE;
     } else if (operand->thread_segment) {
@@ -69,23 +70,25 @@ struct value memory_address(struct run *run, struct state *state, const struct o
     }
     if (operand->base != REGISTER_NONE) {
         struct value base = register_get(state, operand->base);
+        taints |= value_taints(&base);
+        upward = base.count == 0;
         known = value_add(&address, &base, 1, &address);
     }
     if (operand->index != REGISTER_NONE) {
         struct value index = register_get(state, operand->index), scaled;
+        taints |= value_taints(&index);
+        upward &= state->halves >> operand->index & 1;
         known &= value_scale(&index, operand->scale, &scaled);
         known &= value_add(&address, &scaled, 1, &address);
     }
     if (!known)
-        return run_unknown(run, 0, value_hash(&address) ^ (uint64_t)operand->value, address.taints, run->loop);
+        return run_unknown(run, 0, value_hash(&address) ^ (uint64_t)operand->value, address.taints | taints, run->loop);
     /* A constant in code that is not position-independent. */
     if (run->file->fixed && address.space == SPACE_NUMBER && address.offset > 0 && elf_is_mapped(run->file, (uint64_t)address.offset)
         && (address.count == 0 || operand->base == REGISTER_NONE || elf_is_mapped(run->file, (uint64_t)operand->value)))
         address.space = SPACE_IMAGE;
-    if (address.space == SPACE_STACK)
-        address.taints |= TAINT_STACK;
-    if (address.space == SPACE_THREAD)
-        address.taints |= TAINT_PRIVATE;
+    address.taints = value_taints(&address);
+    address.flags = upward ? FLAG_UPWARD : 0;
     return address;
 }
 
@@ -104,6 +107,41 @@ static int64_t frame_end(const struct run *run, int64_t place)
         if (run->frames[i] > place)
             end = run->frames[i];
     return end;
+}
+
+/* Where the frame begins that holds a place of the stack. */
+static int64_t frame_start(const struct run *run, int64_t place)
+{
+    int64_t start = -THREAD_PLACES;
+    for (unsigned i = 0; i < run->calls; i++)
+        if (run->frames[i] <= place && run->frames[i] > start)
+            start = run->frames[i];
+    return start;
+}
+
+static bool not_negative(const struct run *run, uint32_t symbol)
+{
+    const struct symbol *of = &run->symbols.all[symbol];
+    switch (of->kind) {
+    case SYMBOL_OTHER:
+    case SYMBOL_LOAD:
+    case SYMBOL_TURN: return false;
+    case SYMBOL_PRODUCT: return not_negative(run, of->left) && not_negative(run, of->right);
+    default: return true;
+    }
+}
+
+/* Where an array of the stack may begin and end that has this place in it. */
+static void array_of(const struct run *run, const struct value *address, int64_t *from, int64_t *end)
+{
+    *from = address->offset;
+    *end = frame_end(run, address->offset);
+    if (address->flags & FLAG_UPWARD)
+        return;
+    /* An index that may go down: the array may begin before the constant part of the address. */
+    for (size_t i = 0; i < address->count; i++)
+        if (address->terms[i].factor < 0 || !not_negative(run, address->terms[i].symbol))
+            *from = frame_start(run, address->offset);
 }
 
 /* The place of own memory at a fixed distance. */
@@ -240,6 +278,31 @@ static void read_thread_data(struct run *run, struct state *state, const struct 
     run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
 }
 
+uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address)
+{
+    uint8_t of = value_taints(address), taints = 0;
+    int64_t from = run->taken, end = THREAD_PLACES / 2; /* where a pointer may lead that is not known */
+    if (address->space == SPACE_STACK) {
+        array_of(run, address, &from, &end);
+        end = THREAD_PLACES / 2; /* its length is not known */
+    }
+    if (of & TAINT_STACK)
+        taints |= state->stack_taints | state->stack_float_taints | state->spilled_taints;
+    if (of & TAINT_PRIVATE)
+        taints |= state->thread_taints | state->thread_float_taints;
+    for (size_t i = 0; i < state->slot_count; i++) {
+        const struct slot *slot = &state->slots[i];
+        bool thread = slot->place >= THREAD_PLACES, reached = slot->place < end && slot->place + slot->bytes > from;
+        if (thread ? of & TAINT_PRIVATE : (of & TAINT_STACK) && reached)
+            taints |= value_taints(&slot->value);
+    }
+    if (of & TAINT_HEAP)
+        taints |= run->heap_taints;
+    if (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE)
+        taints |= TAINT_LOADED;
+    return taints;
+}
+
 struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, bool vector,
                          uint64_t at)
 {
@@ -265,7 +328,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         if (fixed_place(address, &place)) {
             struct slot *slot = state_slot(state, place, bytes);
             if (slot != NULL && slot->floating && !vector) {
-                loaded = run_unknown(run, at, run->steps, slot->value.taints, run->loop);
+                loaded = run_unknown(run, at, run->steps, value_taints(&slot->value), run->loop);
                 loaded.flags = slot->value.flags;
                 return loaded;
             }
@@ -273,14 +336,16 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
                 return slot->value;
         }
         /* An array, or a part of something: it may hold whatever was stored in such places. */
+        int64_t from, end;
+        array_of(run, address, &from, &end);
         for (size_t i = 0; i < state->slot_count; i++) {
             const struct slot *slot = &state->slots[i];
             if ((slot->place >= THREAD_PLACES) == stack || (vector && !slot->floating))
                 continue; /* a program does not read integers as floating-point numbers */
             bool overlaps = slot->place + slot->bytes > place && slot->place < place + (int64_t)bytes;
-            bool in_array = slot->place >= place && (!stack || slot->place < frame_end(run, address->offset));
+            bool in_array = !stack || (slot->place < end && slot->place + slot->bytes > from);
             if (address->count > 0 ? in_array : overlaps)
-                taints |= slot->value.taints;
+                taints |= value_taints(&slot->value);
         }
         if (stack ? state->stack_sums : state->thread_sums)
             flags = FLAG_SUM;
@@ -315,8 +380,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     if (address->taints & TAINT_PRIVATE)
         run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
     uint8_t taints = TAINT_LOADED;
-    if (address->taints & TAINT_STACK)
-        taints |= vector ? state->stack_float_taints : state->stack_taints;
+    if (address->taints & (TAINT_STACK | TAINT_HEAP)) /* one of several places, some of them the thread's own */
+        taints |= memory_held(run, state, address);
     if (numbered(address->taints)) {
         note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
         /* It may be the address of what belongs to that number. */
@@ -324,6 +389,12 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             taints |= address->taints & TAINTS_NUMBER;
     } else if (address->taints & TAINT_SHARE) {
         taints |= TAINT_SHARE;
+    }
+    if (address->taints & (TAINT_STACK | TAINT_HEAP)) {
+        /* What the section stores in its own memory begins no new epoch. */
+        loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
+        loaded.flags = FLAG_SELF;
+        return loaded;
     }
     uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, address), state->epoch_loop);
     uint64_t key = hash_mix64(hash_mix64(value_hash(address), bytes), state->epoch);
@@ -344,34 +415,48 @@ static void note_written(struct run *run, const struct value *address)
         kept_add_written(run->file, run->thread_data, address->count == 0 || address->offset > 0 ? (uint64_t)address->offset : UINT64_MAX);
 }
 
-/* Arrays of the own stack: any place above that is not a pointer may have changed. */
+/* These places may hold this value now, or what they held before. An integer is not stored where a pointer is. */
+static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, uint64_t at)
+{
+    uint8_t taints = value_taints(value);
+    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY);
+    for (size_t i = 0; i < state->slot_count; i++) {
+        struct slot *slot = &state->slots[i];
+        if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer))
+            continue;
+        uint8_t flags = slot->value.flags & value->flags;
+        slot->value = run_unknown(run, at, (uint64_t)slot->place, value_taints(&slot->value) | taints, run->loop);
+        slot->value.flags = flags;
+    }
+}
+
+/* Arrays of the own stack: any place of them may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
-                            bool floating)
+                            bool floating, uint64_t at)
 {
     bool thread = address->space == SPACE_THREAD;
     state_taint_own(state, thread, floating, value->taints);
     if (!(value->flags & FLAG_SUM))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
-    if (thread) {
-        state_forget_places(state, THREAD_PLACES, INT64_MAX, false);
-        return;
-    }
-    int64_t end = frame_end(run, address->offset);
-    /* An array begins where the address does, unless its index goes down. */
-    bool down = false;
-    for (size_t i = 0; i < address->count; i++)
-        down |= address->terms[i].factor < 0;
-    state_forget_places(state, down ? INT64_MIN : address->offset, end, false);
+    int64_t from = THREAD_PLACES, end = INT64_MAX;
+    if (!thread)
+        array_of(run, address, &from, &end);
+    weaken(run, state, from, end, value, at);
+}
+
+static void store_heap(struct run *run, const struct value *value)
+{
+    run->heap_taints |= value_taints(value);
+    if (!run->silent && (value->taints & TAINTS_NUMBER))
+        run->heap_numbers = true;
 }
 
 static bool store_own(struct run *run, struct state *state, const struct value *address, unsigned bytes,
-                      const struct value *value, bool floating)
+                      const struct value *value, bool floating, uint64_t at)
 {
     int64_t place;
     if (address->space == SPACE_HEAP) {
-        run->heap_taints |= value->taints;
-        if (!run->silent && (value->taints & TAINTS_NUMBER))
-            run->heap_numbers = true;
+        store_heap(run, value);
         return true;
     }
     if (address->space != SPACE_STACK && address->space != SPACE_THREAD)
@@ -385,7 +470,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         state_add_range(&run->symbols, state, &low, &high);
     }
     if (!fixed_place(address, &place) || bytes > 64) {
-        store_own_array(run, state, address, value, floating);
+        store_own_array(run, state, address, value, floating, at);
         return true;
     }
     bool thread = address->space == SPACE_THREAD;
@@ -412,7 +497,7 @@ static void check_shared(struct run *run, struct state *state, const struct valu
         run_reject(run, VSCAF_REASON_TELLS, at, "");
         return;
     }
-    if (value->space == SPACE_HEAP && !run->silent)
+    if ((value_taints(value) & TAINT_HEAP) && !run->silent)
         run->heap_leaves = true;
     if (numbered(value->taints)) {
         run_reject(run, value->taints & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
@@ -446,16 +531,18 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
         return;
     }
-    if (store_own(run, state, address, bytes, value, kind == STORE_PLAIN))
+    if (store_own(run, state, address, bytes, value, kind == STORE_PLAIN, at))
         return;
     if (address->taints & TAINTS_OWN) {
         /* One of several places, some of them the thread's own. */
-        if (address->taints & TAINT_PRIVATE)
+        if ((address->taints & TAINT_PRIVATE) || address->space == SPACE_IMAGE)
             run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "one of several places");
         state_taint_own(state, false, kind == STORE_PLAIN, value->taints);
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
-        state_forget_places(state, run->taken, THREAD_PLACES / 2, false);
+        weaken(run, state, run->taken, THREAD_PLACES / 2, value, at);
     }
+    if (address->taints & TAINT_HEAP)
+        store_heap(run, value);
     check_shared(run, state, address, value, kind == STORE_ATOMIC, at);
     if (kind != STORE_PLAIN && bytes >= 4)
         run->stores_integers = true;
@@ -468,7 +555,7 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
 void memory_atomic_add(struct run *run, struct state *state, const struct value *address, unsigned bytes,
                        const struct value *value, uint64_t at)
 {
-    if (store_own(run, state, address, bytes, value, false))
+    if (store_own(run, state, address, bytes, value, false, at))
         return;
     struct value sum = *value;
     sum.taints |= TAINT_LOADED;
@@ -489,7 +576,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
             low.taints = high.taints = low.flags = high.flags = 0;
             state_add_range(&run->symbols, state, &low, &high);
         }
-        state_forget_places(state, THREAD_PLACES, INT64_MAX, true);
+        weaken(run, state, THREAD_PLACES, INT64_MAX, value, at);
         state_taint_own(state, true, false, value->taints);
         state_taint_own(state, true, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
@@ -497,7 +584,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
         if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
             state_forget_places(state, address->offset, address->offset + bytes, true);
         else
-            store_own_array(run, state, address, value, false);
+            store_own_array(run, state, address, value, false, at);
         state_taint_own(state, false, false, value->taints);
         state_taint_own(state, false, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;

@@ -84,6 +84,8 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
                  const struct value *value, uint64_t at);
 /* Memory that a function may read or write. */
 void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
+/* What the memory at this address may hold depends on. */
+uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address);
 /* A loop waits for places of this group (struct numbered_place). */
 void memory_note_wait(struct run *run, uint64_t group);
 /* Whether this place is executed by one thread of the team, or for each part of divided work. */

@@ -52,6 +52,7 @@ struct state {
     uint16_t slot_count, range_count, bound_count, branch_count;
     uint64_t epoch; /* of shared memory: integers that were loaded at the same epoch from the same place are equal */
     uint32_t epoch_loop;
+    uint32_t halves; /* registers by bit: the upper half is 0, because only the lower one was written */
     struct value registers[REGISTERS_GENERAL];
     struct vector vectors[REGISTERS - REGISTER_VECTOR];
     struct value left, right; /* the flags stand for left - right */

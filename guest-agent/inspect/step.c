@@ -15,8 +15,7 @@
 
 static uint8_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
 }
 
 struct value register_get(const struct state *state, unsigned number)
@@ -27,6 +26,7 @@ struct value register_get(const struct state *state, unsigned number)
 void register_set(struct state *state, unsigned number, const struct value *value)
 {
     state->registers[number] = *value;
+    state->halves &= ~(UINT32_C(1) << number);
 }
 
 static struct value vector_get(struct run *run, const struct state *state, unsigned number, uint64_t at)
@@ -50,7 +50,8 @@ static struct value operand_get(struct run *run, struct state *state, const stru
         if (operand->other_segment || operand->vector_index) {
             if (operand->other_segment || (address.taints & TAINTS_OWN))
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
-            return run_unknown(run, instruction->address, run->steps, TAINT_LOADED | address.taints, run->loop);
+            return run_unknown(run, instruction->address, run->steps,
+                               TAINT_LOADED | address.taints | memory_held(run, state, &address), run->loop);
         }
         bool vector = instruction->operands[0].kind == OPERAND_REGISTER
                       && instruction->operands[0].number >= REGISTER_VECTOR && !instruction->moves_bytes;
@@ -130,6 +131,8 @@ static void operand_set(struct run *run, struct state *state, const struct instr
     if (set.space == SPACE_STACK && operand->number != RSP && operand->number != RBP && set.offset < run->taken)
         run->taken = set.offset;
     register_set(state, operand->number, &set);
+    if (operand->bits == 32)
+        state->halves |= UINT32_C(1) << operand->number;
 }
 
 static void set_flags(struct state *state, const struct value *left, const struct value *right, bool by_test)
@@ -538,7 +541,9 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             return;
     }
     switch (instruction->operation) {
-    case OPERATION_NOTHING:
+    case OPERATION_NOTHING: /* cltq extends the sign */
+        state->halves &= ~(uint32_t)instruction->writes_more;
+        return;
     case OPERATION_ENDS:
         return;
     case OPERATION_UNKNOWN:
@@ -550,7 +555,11 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_ADDRESS:
         result = memory_address(run, state, two);
-        result.taints &= (uint8_t)~(result.space == SPACE_STACK ? TAINT_STACK : result.space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+        result.flags = 0;
+        result.taints &= (uint8_t)~(result.space == SPACE_STACK    ? TAINT_STACK
+                                    : result.space == SPACE_THREAD ? TAINT_PRIVATE
+                                    : result.space == SPACE_HEAP   ? TAINT_HEAP
+                                                                   : 0);
         if (result.space == SPACE_NUMBER) {
             recognize_start(run, state, &result);
             drop_numbers_of_end(run, &result);
@@ -675,7 +684,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
         bool divides = step_condition_divides(run, &state->left, &state->right);
-        uint8_t taints = divides ? 0 : taints_of(&state->left) | taints_of(&state->right);
+        uint8_t taints = divides ? 0 : value_compared(&state->left, &state->right);
         result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first, &second, divides);
         uint32_t symbol;
         bool bounded = value_is_symbol(&result, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
