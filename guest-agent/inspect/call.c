@@ -206,6 +206,10 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         new_epoch(run, state, at);
         return true;
     }
+    bool yields = strcmp(name, "sched_yield") == 0 || strcmp(name, "usleep") == 0 || strcmp(name, "nanosleep") == 0
+                  || strcmp(name, "GOMP_taskyield") == 0;
+    if (yields && run->loop != 0)
+        run->symbols.loops[run->loop].yields = true;
     run->relies.words[number / 64] |= UINT64_C(1) << number % 64;
     struct value result = run_unknown(run, at, hash_mix64(run->steps, 11), 0, run->loop);
     uint32_t symbol;
@@ -286,6 +290,7 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
             char effect = known->effects[i];
             if (effect == 'r' || effect == 'R') {
                 memory_read_any(run, state, &place, effect == 'R' ? &size : &one, at);
+                run->loads++;
                 stored.taints |= memory_held(run, state, &place);
                 result.taints |= memory_held(run, state, &place) & (uint8_t)~TAINTS_MEMORY;
             } else if (effect == '-') {

@@ -278,6 +278,52 @@ static void read_thread_data(struct run *run, struct state *state, const struct 
     run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
 }
 
+/* True if it is another place in each turn of the loop. */
+static bool steps_with(const struct run *run, uint32_t symbol, uint32_t loop)
+{
+    const struct symbol *of = &run->symbols.all[symbol];
+    switch (of->kind) {
+    case SYMBOL_COUNTER: return of->loop == loop;
+    case SYMBOL_TURN: return of->steps && of->loop == loop;
+    case SYMBOL_LOAD: return of->steps && of->left == loop;
+    case SYMBOL_PRODUCT: return steps_with(run, of->left, loop) || steps_with(run, of->right, loop);
+    default: return false;
+    }
+}
+
+static bool address_steps(const struct run *run, const struct value *address, uint32_t loop)
+{
+    for (size_t i = 0; loop != 0 && i < address->count; i++)
+        if (steps_with(run, address->terms[i].symbol, loop))
+            return true;
+    return false;
+}
+
+uint8_t memory_loaded(const struct run *run, const struct value *address, bool floating)
+{
+    const struct wait_look *look = &run->look;
+    if (look->loop == 0)
+        return TAINT_LOADED;
+    if (look->floats && !floating)
+        return 0; /* the section stores no integers */
+    uint64_t place = value_hash(address);
+    for (size_t i = 0; i < look->sum_count; i++)
+        if (look->sums[i] == place)
+            return TAINT_LOCK;
+    bool varies = value_varies(&run->symbols, address, look->loop);
+    return address_steps(run, address, look->loop) || (look->still && varies) ? 0 : TAINT_LOADED;
+}
+
+uint8_t memory_loaded_before(const struct run *run, const struct value *value)
+{
+    uint32_t symbol;
+    if (!run->look.floats || !value_is_symbol(value, &symbol) || run->symbols.all[symbol].kind != SYMBOL_LOAD)
+        return 0;
+    const struct symbol *load = &run->symbols.all[symbol];
+    bool varies = load->left != 0 && loop_inner(&run->symbols, load->left, run->look.loop) == load->left;
+    return (load->steps && load->left == run->look.loop) || (run->look.still && varies) ? 0 : TAINT_LOADED;
+}
+
 uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address)
 {
     uint8_t of = value_taints(address), taints = 0;
@@ -298,8 +344,9 @@ uint8_t memory_held(const struct run *run, const struct state *state, const stru
     }
     if (of & TAINT_HEAP)
         taints |= run->heap_taints;
-    if (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE)
-        taints |= TAINT_LOADED;
+    bool constant = address->space == SPACE_IMAGE && address->count == 0 && elf_is_constant(run->file, (uint64_t)address->offset, 1);
+    if (!constant && (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE))
+        taints |= memory_loaded(run, address, false);
     return taints;
 }
 
@@ -379,7 +426,9 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     }
     if (address->taints & TAINT_PRIVATE)
         run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
-    uint8_t taints = TAINT_LOADED;
+    bool constant = address->space == SPACE_IMAGE && address->count == 0 && elf_is_constant(run->file, (uint64_t)address->offset, bytes);
+    uint8_t taints = constant && run->look.loop != 0 ? 0 : memory_loaded(run, address, vector);
+    run->loads += !constant;
     if (address->taints & (TAINT_STACK | TAINT_HEAP)) /* one of several places, some of them the thread's own */
         taints |= memory_held(run, state, address);
     if (numbered(address->taints)) {
@@ -402,6 +451,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     run->symbols.all[symbol].taints |= address->taints;
     run->symbols.all[symbol].bytes = (uint8_t)bytes;
     run->symbols.all[symbol].left = value_loop(&run->symbols, address);
+    run->symbols.all[symbol].steps = address_steps(run, address, run->symbols.all[symbol].left);
     run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : value_hash(address);
     loaded = value_of_symbol(symbol, taints);
     loaded.flags = FLAG_SELF;
@@ -543,8 +593,11 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
     }
     if (address->taints & TAINT_HEAP)
         store_heap(run, value);
+    if (run->look.loop != 0 && (value->flags & FLAG_SELF) && run->look.sum_count < WAIT_SUMS_MAX)
+        run->look.sums[run->look.sum_count++] = value_hash(address);
+    run->stores_floats |= kind == STORE_PLAIN;
     check_shared(run, state, address, value, kind == STORE_ATOMIC, at);
-    if (kind != STORE_PLAIN && bytes >= 4)
+    if (kind != STORE_PLAIN)
         run->stores_integers = true;
     if (kind != STORE_PLAIN && run->epochs) {
         state->epoch = hash_mix64(state->epoch, at);

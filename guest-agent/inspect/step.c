@@ -104,7 +104,7 @@ static void operand_set(struct run *run, struct state *state, const struct instr
     if (operand->number >= REGISTER_VECTOR) {
         struct vector *vector = &state->vectors[operand->number - REGISTER_VECTOR];
         bool replaces = !operand->reads;
-        vector->taints = (uint8_t)(taints_of(value) | (replaces ? 0 : vector->taints));
+        vector->taints = (uint8_t)(taints_of(value) | memory_loaded_before(run, value) | (replaces ? 0 : vector->taints));
         vector->flags = value->flags;
         return;
     }
@@ -485,6 +485,8 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     case OPERATION_SUBTRACT:
     case OPERATION_EXCHANGE_ADD:
         memory_atomic_add(run, state, &address, bytes, &value, instruction->address);
+        if (run->look.loop != 0) /* the turn itself carries it on */
+            before.taints = (uint8_t)((before.taints & ~TAINT_LOADED) | TAINT_LOCK);
         if (instruction->operation == OPERATION_EXCHANGE_ADD)
             operand_set(run, state, instruction, other, &before);
         break;
@@ -506,7 +508,10 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
         if (!own && !changes)
             before.taints |= TAINT_LOCK;
         struct value expected = register_get(state, RAX), zero = value_number(0);
-        struct value now = run_unknown(run, instruction->address, run->steps, (uint8_t)(before.taints | TAINT_LOADED), run->loop);
+        if (run->look.loop != 0)
+            before.taints &= (uint8_t)~TAINT_LOADED; /* it fails only if another thread goes on */
+        uint8_t loaded = run->look.loop != 0 ? 0 : TAINT_LOADED;
+        struct value now = run_unknown(run, instruction->address, run->steps, before.taints | loaded, run->loop);
         now.flags = FLAG_SELF;
         (void)expected;
         register_set(state, RAX, &now);
@@ -689,7 +694,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         uint32_t symbol;
         bool bounded = value_is_symbol(&result, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
         if (!divides && !bounded && !value_equal(&first, &second))
-            result.taints |= taints & TAINTS_NUMBER;
+            result.taints |= taints & run_choice_taints(run);
         operand_set(run, state, instruction, one, &result);
         return;
     }

@@ -78,6 +78,7 @@ struct symbol {
     uint8_t taints;         /* of a load: those of its address */
     uint8_t bytes;          /* of a load */
     bool has_most;          /* of a counter: `most` is known */
+    bool steps;             /* of a turn's start: it goes on by the team's size. Of a load: so does its address, or by a step */
     uint32_t loop;          /* the loop in which it differs from turn to turn; 0: none */
     uint32_t left, right;   /* symbols of a product. Of a load: left is the loop in which its address differs */
     uint64_t work;          /* hash of the work that is divided. Of a load: the group of its address (memory.c) */
@@ -87,6 +88,7 @@ struct symbol {
 /* One run of a loop inside others. */
 struct loop_instance {
     uint32_t outer;
+    bool yields; /* its turns let other threads run */
     uint64_t key;
 };
 
