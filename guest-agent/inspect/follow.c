@@ -1032,18 +1032,35 @@ static bool look(struct run *run, const struct looked *looked, bool floats, bool
     return waits;
 }
 
+static bool in_each_turn(const struct function *function, int32_t loop, int32_t block)
+{
+    int32_t header = function->loops[loop].header;
+    for (size_t b = 0; b < function->block_count; b++) {
+        int32_t at = (int32_t)b;
+        const struct block *last = &function->blocks[b];
+        if (!code_in_loop(function, at, loop) || (last->next[0] != header && last->next[1] != header))
+            continue;
+        while (at != block && at != header && at >= 0)
+            at = function->blocks[at].dominator;
+        if (at != block)
+            return false;
+    }
+    return true;
+}
+
 /* A loop that looks at shared memory until another thread changes it: whether it is left does not depend on what it does
  * itself. `loads`: whether its turns read shared memory at all. */
 static void check_wait(struct run *run, struct looked *looked, const struct exits *exits, bool barrier, bool loads)
 {
     uint32_t instance = looked->instance;
     uint64_t at = block_address(looked->frame, looked->frame->function->loops[looked->loop].header);
-    bool still_loads = true, counts = !run->symbols.loops[instance].yields, fixed = true;
+    bool still_loads = true, fixed = true;
+    bool counts = !run->symbols.loops[instance].yields; /* all its ends are turns that come by themselves */
     uint8_t numbers = state_branch_taints(looked->in);
     for (size_t i = 0; i < exits->count; i++) {
         const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
         uint8_t taints = value_compared(sides[0], sides[1]);
-        bool turns = false;
+        bool turns[] = {false, false};
         still_loads &= (taints & TAINT_LOADED) != 0;
         for (size_t s = 0; s < 2; s++)
             for (size_t t = 0; t < sides[s]->count; t++) {
@@ -1053,9 +1070,10 @@ static void check_wait(struct run *run, struct looked *looked, const struct exit
                              && !(symbol->left != 0 && loop_inner(&run->symbols, symbol->left, instance) == symbol->left);
                 still_loads &= still || !varies;
                 fixed &= !varies;
-                turns |= sides[s]->terms[t].symbol == looked->counter;
+                turns[s] |= sides[s]->terms[t].symbol == looked->counter;
             }
-        counts &= turns && !(taints & TAINT_LOADED);
+        bool ends = (turns[0] && !(sides[0]->taints & TAINT_LOADED)) || (turns[1] && !(sides[1]->taints & TAINT_LOADED));
+        counts &= ends && in_each_turn(looked->frame->function, looked->loop, exits->all[i].from);
         fixed &= !(taints & TAINT_LOADED);
         numbers |= taints;
     }
@@ -1225,6 +1243,8 @@ bool follow_function(struct run *run, uint64_t entry, struct state *state, uint6
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, function != NULL && !function->understood ? function->stopped_at : from, "");
         return false;
     }
+    if (run->calls > 0 && run->file->has_tls)
+        kept_add_function(run->thread_data, entry);
     uint64_t context = run->context;
     run->context = hash_mix64(context, from);
     run->entries[run->calls] = entry;
