@@ -223,6 +223,11 @@ bool decode_x86(const uint8_t *bytes, size_t count, uint64_t address, struct ins
         || decoded.meta.category == ZYDIS_CATEGORY_IO)
         if (instruction->operation != OPERATION_ENDS)
             instruction->operation = OPERATION_UNKNOWN;
+    if (decoded.cpu_flags != NULL) {
+        instruction->flags_set = decoded.cpu_flags->modified | decoded.cpu_flags->set_0 | decoded.cpu_flags->set_1
+                                 | decoded.cpu_flags->undefined;
+        instruction->flags_read = decoded.cpu_flags->tested & INSTRUCTION_FLAGS;
+    }
     for (size_t i = 0; i < decoded.operand_count; i++)
         add_operand(instruction, &operands[i], &decoded);
     struct operand *one = &instruction->operands[0], *two = &instruction->operands[1], *three = &instruction->operands[2];

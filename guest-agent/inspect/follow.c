@@ -124,6 +124,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
         to->vectors[v].flags &= from->vectors[v].flags;
     }
     to->halves &= from->halves;
+    to->flags_kept |= from->flags_kept;
     to->left = merged(run, to, at, 60, &to->left, &from->left, false, taints);
     to->right = merged(run, to, at, 61, &to->right, &from->right, false, taints);
     to->stack_taints |= from->stack_taints;
@@ -439,6 +440,10 @@ static void run_block(struct run *run, struct frame *frame, int32_t block, int32
     for (uint32_t i = 0; i < of->count && goes_on; i++) {
         const struct instruction *instruction = &frame->function->instructions[of->first + i];
         run->steps++;
+        if (instruction->flags_read & state->flags_kept)
+            run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "a flag of an earlier instruction");
+        if (instruction->flags_set & INSTRUCTION_FLAGS)
+            state->flags_kept = INSTRUCTION_FLAGS & ~instruction->flags_set;
         if (out_of_steps(run, instruction->address))
             break;
         switch (instruction->flow) {

@@ -85,6 +85,9 @@ struct operand {
 
 #define OPERANDS 6u
 
+/* The flags that comparisons set: carry, parity, zero, sign, overflow. */
+#define INSTRUCTION_FLAGS UINT32_C(0x8c5)
+
 struct instruction {
     uint64_t address;
     uint8_t length;
@@ -94,6 +97,7 @@ struct instruction {
     bool locked;
     bool repeated;
     bool sets_flags, reads_flags;
+    uint32_t flags_set, flags_read; /* which, by bit; those that are not defined afterwards count as set */
     bool moves_bytes; /* moves a vector register that may hold anything */
     uint8_t count; /* of operands */
     uint8_t width; /* bytes of a fill or copy */

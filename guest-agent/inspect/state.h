@@ -43,6 +43,7 @@ struct vector {
 struct state {
     bool reached;
     bool compared_by_test;
+    uint32_t flags_kept; /* flags that are older than `left` and `right`, by bit */
     uint8_t in_share; /* loops around whose turns are shares of divided work */
     uint8_t locks;    /* critical sections around */
     /* What arrays there may hold: integers and addresses, and floating-point numbers. */
