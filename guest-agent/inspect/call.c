@@ -272,6 +272,12 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 12), SYMBOL_OTHER, run->loop);
         result = value_of_symbol(symbol, 0);
         result.space = SPACE_HEAP;
+        /* If there is not so much, it throws. What then happens is not followed. */
+        struct value much = argument(run, state, 0, deeper, at);
+        int64_t bytes;
+        if (starts(name, "_Zn") && run->code->catches
+            && !(value_is_number(&much, &bytes) && bytes >= 0 && bytes < INT64_C(1) << 40))
+            run_reject(run, VSCAF_REASON_UNKNOWN_CALL, at, name);
         /* How much is allocated tells a number too. */
         for (unsigned i = 0; known->effects[i]; i++) {
             struct value size = argument(run, state, i, deeper, at);

@@ -442,7 +442,7 @@ static void run_block(struct run *run, struct frame *frame, int32_t block, int32
         run->steps++;
         if (instruction->flags_read & state->flags_kept)
             run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "a flag of an earlier instruction");
-        if (instruction->flags_set & INSTRUCTION_FLAGS)
+        if (instruction->sets_flags)
             state->flags_kept = INSTRUCTION_FLAGS & ~instruction->flags_set;
         if (out_of_steps(run, instruction->address))
             break;

@@ -238,6 +238,7 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
     struct kept_section *kept = calloc(result->count + 1, sizeof *kept);
     if (status == 0 && code != NULL && kept != NULL) {
         code->file = &file;
+        code->catches = imports(&file, "__cxa_begin_catch");
         bool gcc = imports(&file, "GOMP_parallel"), clang = imports(&file, "__kmpc_fork_call");
         for (size_t i = 0; i < result->count; i++) {
             struct inspect_section *section = &result->sections[i];
