@@ -132,6 +132,33 @@ WRONG_IF_FREE(copied_in_then_read_later)
     return wrong;
 }
 
+static __thread int partial;
+
+static int __attribute__((noinline)) get_partial(void)
+{
+    return partial;
+}
+
+/* The section calls the function, and so does the code behind it. */
+WRONG_IF_FREE(read_by_a_function_of_both)
+{
+    int wrong = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        long total = 0;
+#pragma omp parallel /* own */
+        {
+            partial = 0;
+#pragma omp for schedule(static)
+            for (int i = 0; i < N; i++)
+                partial++;
+#pragma omp atomic
+            total += get_partial();
+        }
+        wrong += total != N || get_partial() != N / threads;
+    }
+    return wrong;
+}
+
 static __thread int number = -1;
 
 WRONG_IF_FREE(number_kept)
