@@ -255,19 +255,29 @@ WRONG_IF_FREE(distance_of_the_stacks)
     return wrong;
 }
 
-static __thread int marked;
+static __thread int partial;
 
-WRONG_IF_FREE(thread_data_of_the_master)
+static int __attribute__((noinline)) get_partial(void)
+{
+    return partial;
+}
+
+/* The section calls the function, and so does the code behind it. */
+WRONG_IF_FREE(read_by_a_function_of_both)
 {
     int wrong = 0;
-    int *of_master = &marked;
-    hide(&of_master);
     for (int round = 0; round < ROUNDS; round++) {
-        int other = 0;
+        int total = 0;
 #pragma omp parallel /* own */
-        if (&marked != of_master)
-            other = 1;
-        wrong += other != (threads > 1);
+        {
+            partial = 0;
+#pragma omp for schedule(static)
+            for (int i = 0; i < N; i++)
+                partial++;
+#pragma omp atomic
+            total += get_partial();
+        }
+        wrong += total != N || get_partial() != N / threads;
     }
     return wrong;
 }
