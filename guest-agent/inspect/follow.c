@@ -1,4 +1,5 @@
 /* Following a function's blocks, its branches and its loops. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #define TURNS_MAX 20u  /* a loop with so many turns or fewer is followed turn by turn */
 #define ROUNDS_MAX 40u /* until it is known what a loop changes */
 #define EXITS_MAX 48u
+#define LOOKS_MAX 16u /* at a loop that may wait */
+#define CALL_CHANGES UINT64_C(0xfc7) /* rax, rcx, rdx, rsi, rdi, r8 to r11 */
 
 static const uint8_t kept_registers[] = {3, 5, 12, 13, 14, 15};
 
@@ -36,8 +39,7 @@ struct frame {
 
 static uint8_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
 }
 
 static bool numbered(uint8_t taints)
@@ -66,7 +68,7 @@ static void close_branches(struct state *state, uint64_t function, int32_t block
 }
 
 /* What decides which of two states a thread is in. `divides`: the formula for shares. */
-static uint8_t choice_between(const struct state *one, const struct state *other, bool *divides)
+static uint8_t choice_between(const struct run *run, const struct state *one, const struct state *other, bool *divides)
 {
     uint8_t taints = 0;
     for (size_t i = 0; i < one->branch_count; i++)
@@ -79,7 +81,7 @@ static uint8_t choice_between(const struct state *one, const struct state *other
             else
                 taints |= left->taints | right->taints;
         }
-    return taints & TAINTS_NUMBER;
+    return taints & run_choice_taints(run);
 }
 
 static bool range_empty(const struct state *state, const struct range *range)
@@ -117,7 +119,7 @@ static struct value merged(struct run *run, struct state *state, uint64_t at, ui
 static void merge(struct run *run, struct state *to, const struct state *from, uint64_t at)
 {
     bool divides = false;
-    uint8_t taints = choice_between(to, from, &divides);
+    uint8_t taints = choice_between(run, to, from, &divides);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         to->registers[r] = merged(run, to, at, r, &to->registers[r], &from->registers[r], divides, taints);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
@@ -129,6 +131,8 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     if (to->compared_bits != from->compared_bits)
         to->left = run_unknown(run, at, 62, to->left.taints, run->loop);
     to->carries |= from->carries;
+    to->halves &= from->halves;
+    to->flags_kept |= from->flags_kept;
     to->left = merged(run, to, at, 60, &to->left, &from->left, false, taints);
     to->right = merged(run, to, at, 61, &to->right, &from->right, false, taints);
     to->stack_taints |= from->stack_taints;
@@ -405,13 +409,21 @@ static bool taken_once(const struct run *run, uint8_t condition, const struct va
                                   || (thread == -1 && team == 1 && difference->offset == -1));
 }
 
+/* During a look at a loop: whether the condition depends on what other threads may change, and on nothing against it that
+ * the turns carry on themselves. */
+static bool polled(const struct value *left, const struct value *right)
+{
+    uint8_t one = left->taints & (TAINT_LOADED | TAINT_LOCK), other = right->taints & (TAINT_LOADED | TAINT_LOCK);
+    return ((one | other) & TAINT_LOADED) && one != TAINT_LOCK && other != TAINT_LOCK;
+}
+
 static void branch(struct run *run, struct frame *frame, int32_t block, struct state *state, const struct instruction *last,
                    int32_t loop, struct exits *exits)
 {
     const struct block *of = &frame->function->blocks[block];
     struct value left = state->left, right = state->right, difference;
     bool known = value_add(&left, &right, -1, &difference);
-    uint8_t taints = taints_of(&left) | taints_of(&right);
+    uint8_t taints = value_compared(&left, &right);
     if (taints & TAINT_LOCK)
         run_reject(run, VSCAF_REASON_WAITS, last->address, "");
     if (taints & TAINT_TEAM)
@@ -419,7 +431,11 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
     int holds = known ? decide(run, last, state, &difference) : -1;
     bool divides = step_condition_divides(run, &left, &right);
     bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
-    bool opens = !divides && numbered(taints);
+    bool polls = run->look.loop != 0 && polled(&left, &right);
+    run->look.polls |= polls;
+    if (run->look.loop != 0 && !polls)
+        taints &= (uint8_t)~TAINT_LOADED;
+    bool opens = !divides && (numbered(taints) || (polls && run->look.branches));
     for (int way = 0; way < 2; way++) {
         if (of->next[way] == CODE_NONE || holds == !way)
             continue;
@@ -440,9 +456,10 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
             opens = true;
         }
         if ((opens || divides || once) && holds < 0) {
-            if (copy->branch_count == BRANCHES_MAX)
+            if (copy->branch_count == BRANCHES_MAX) {
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, last->address, "many branches by the thread's number");
-            else
+                run->look.lost = true;
+            } else
                 copy->branches[copy->branch_count++] = (struct open_branch){.function = frame->number,
                                                                             .joins = of->joins,
                                                                             .taints = taints,
@@ -475,12 +492,18 @@ static void run_block(struct run *run, struct frame *frame, int32_t block, int32
     for (uint32_t i = 0; i < of->count && goes_on; i++) {
         const struct instruction *instruction = &frame->function->instructions[of->first + i];
         run->steps++;
+        if (instruction->flags_read & state->flags_kept)
+            run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "a flag of an earlier instruction");
+        if (instruction->sets_flags)
+            state->flags_kept = INSTRUCTION_FLAGS & ~instruction->flags_set;
         if (out_of_steps(run, instruction->address))
             break;
         switch (instruction->flow) {
         case FLOW_NEXT:
             step_instruction(run, state, instruction);
             goes_on = instruction->operation != OPERATION_ENDS;
+            if (!goes_on && numbered(state_branch_taints(state)))
+                run_reject(run, VSCAF_REASON_TELLS, instruction->address, "");
             break;
         case FLOW_CALL:
         case FLOW_CALL_INDIRECT: goes_on = call_target(run, state, instruction, false); break;
@@ -685,6 +708,7 @@ static struct value turn_value(struct run *run, const struct changing *change, c
     uint8_t taints = (uint8_t)(taints_of(in) | change->taints);
     if (change->kind == CHANGE_CYCLES)
         taints = (uint8_t)((taints & ~TAINTS_NUMBER) | TAINT_SHARE);
+    run->symbols.all[symbol].steps = change->kind == CHANGE_CYCLES;
     value = value_of_symbol(symbol, taints);
     value.flags = in->flags & change->flags;
     return value;
@@ -778,7 +802,7 @@ static bool learn(struct run *run, struct changes *changes, const struct state *
     bool more = false;
     uint8_t exit_taints = 0;
     for (size_t i = 0; i < exits->count; i++)
-        exit_taints |= (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
+        exit_taints |= value_compared(&exits->all[i].left, &exits->all[i].right) & (TAINTS_NUMBER | TAINT_SHARE);
     more |= exit_taints != changes->exit_taints;
     changes->exit_taints = exit_taints;
     bool shares = (changes->exit_taints & TAINT_SHARE) && !(changes->exit_taints & TAINTS_NUMBER);
@@ -945,41 +969,243 @@ static void replace_counter(struct state *state, uint32_t counter, const struct 
         state_add_range(NULL, state, &all[i].low, &all[i].high);
 }
 
-/* A loop that only looks at shared memory until another thread changes it: whether it is left does not depend on what it
- * does itself. */
-static void check_wait(struct run *run, const struct exits *exits, uint32_t instance, bool barrier, uint64_t at)
+/* What a loop is made of, for a look at it. */
+struct looked {
+    struct frame *frame;
+    int32_t loop;
+    const struct state *in;
+    const struct changes *changes;
+    uint32_t instance, counter;
+    uint64_t written;   /* registers, by bit */
+    bool stores_floats; /* in memory */
+};
+
+static void find_written(struct looked *looked)
 {
+    const struct function *function = looked->frame->function;
+    for (size_t b = 0; b < function->block_count; b++) {
+        const struct block *block = &function->blocks[b];
+        for (uint32_t i = 0; code_in_loop(function, (int32_t)b, looked->loop) && i < block->count; i++) {
+            const struct instruction *instruction = &function->instructions[block->first + i];
+            bool vector = false, memory = false;
+            for (size_t o = 0; o < instruction->count; o++) {
+                const struct operand *operand = &instruction->operands[o];
+                bool is_register = operand->kind == OPERAND_REGISTER && operand->number < REGISTERS;
+                vector |= is_register && operand->number >= REGISTER_VECTOR;
+                memory |= operand->kind == OPERAND_MEMORY && operand->writes;
+                if (is_register && operand->writes)
+                    looked->written |= UINT64_C(1) << operand->number;
+            }
+            looked->written |= instruction->writes_more;
+            looked->stores_floats |= vector && memory;
+            if (instruction->flow == FLOW_CALL || instruction->flow == FLOW_CALL_INDIRECT)
+                looked->written |= ~UINT64_C(0) << REGISTER_VECTOR | CALL_CHANGES;
+        }
+    }
+    looked->written &= ~(UINT64_C(1) << RSP);
+}
+
+static void look_at(uint8_t *taints, bool carried, uint8_t learned)
+{
+    *taints = (uint8_t)((*taints & ~(TAINT_LOADED | TAINT_LOCK)) | (carried ? TAINT_LOCK : 0) | (learned & TAINT_LOADED));
+}
+
+/* A turn's start for a look. `learned` has the taints of earlier turns' ends. */
+static void make_look(struct run *run, struct state *turn, const struct looked *looked, const struct state *learned)
+{
+    make_turn(run, turn, looked->in, looked->changes, looked->instance, looked->counter, looked->frame);
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        look_at(&turn->registers[r].taints, looked->written >> r & 1, learned->registers[r].taints);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
+        look_at(&turn->vectors[v].taints, looked->written >> (v + REGISTER_VECTOR) & 1, learned->vectors[v].taints);
+    for (size_t i = 0; i < turn->slot_count; i++) {
+        struct slot *slot = &turn->slots[i];
+        bool changes = looked->changes->slots[i].kind != CHANGE_NONE || ((slot->holds & HOLDS_FLOATING) && looked->stores_floats);
+        const struct slot *end = state_slot((struct state *)(uintptr_t)learned, slot->place, slot->bytes);
+        look_at(&slot->value.taints, changes, end != NULL ? end->value.taints : 0);
+    }
+    look_at(&turn->stack_taints, false, learned->stack_taints);
+    look_at(&turn->thread_taints, false, learned->thread_taints);
+    look_at(&turn->stack_float_taints, false, learned->stack_float_taints);
+    look_at(&turn->thread_float_taints, false, learned->thread_float_taints);
+    look_at(&turn->spilled_taints, false, learned->spilled_taints);
+    look_at(&turn->left.taints, false, 0);
+    for (size_t i = 0; i < turn->branch_count; i++)
+        turn->branches[i].taints &= (uint8_t)~(TAINT_LOADED | TAINT_LOCK);
+}
+
+static bool learn_taints(uint8_t *taints, uint8_t end)
+{
+    bool more = end & ~*taints & TAINT_LOADED;
+    *taints |= end & TAINT_LOADED;
+    return more;
+}
+
+/* Adds what a turn's end has to what is known of ends. True: it is more. */
+static bool learn_look(struct state *learned, const struct state *end)
+{
+    bool more = false;
+    struct state *areas = learned;
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        more |= learn_taints(&learned->registers[r].taints, end->registers[r].taints);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
+        more |= learn_taints(&learned->vectors[v].taints, end->vectors[v].taints);
+    for (size_t i = 0; i < end->slot_count; i++) {
+        const struct slot *slot = &end->slots[i];
+        struct slot *same = state_slot(learned, slot->place, slot->bytes);
+        bool thread = slot->place >= THREAD_PLACES;
+        if (same != NULL)
+            more |= learn_taints(&same->value.taints, slot->value.taints);
+        if (same == NULL && (slot->holds & HOLDS_INTEGER))
+            more |= learn_taints(thread ? &areas->thread_taints : &areas->spilled_taints, slot->value.taints);
+        if (same == NULL && (slot->holds & HOLDS_FLOATING))
+            more |= learn_taints(thread ? &areas->thread_float_taints : &areas->stack_float_taints, slot->value.taints);
+    }
+    more |= learn_taints(&areas->stack_taints, end->stack_taints);
+    more |= learn_taints(&areas->thread_taints, end->thread_taints);
+    more |= learn_taints(&areas->stack_float_taints, end->stack_float_taints);
+    more |= learn_taints(&areas->thread_float_taints, end->thread_float_taints);
+    more |= learn_taints(&areas->spilled_taints, end->spilled_taints);
+    return more;
+}
+
+/* Whether the loop ends when another thread changes shared memory. `exits` becomes what the look has found. */
+static bool look(struct run *run, const struct looked *looked, bool floats, bool still, bool branches, struct exits *exits)
+{
+    struct state *learned = calloc(1, sizeof *learned), *turn = malloc(sizeof *turn);
+    if (learned == NULL || turn == NULL) {
+        run->no_memory = true;
+        free(learned);
+        free(turn);
+        return false;
+    }
+    uint8_t heap = run->heap_taints;
+    assert(!run->silent && run->look.loop == 0);
+    run->heap_taints &= (uint8_t)~(TAINT_LOADED | TAINT_LOCK);
+    run->silent = true;
+    run->look = (struct wait_look){.loop = looked->instance, .floats = floats, .still = still, .branches = branches};
+    memcpy(learned->slots, looked->in->slots, looked->in->slot_count * sizeof learned->slots[0]);
+    learned->slot_count = looked->in->slot_count;
+    for (size_t i = 0; i < learned->slot_count; i++)
+        learned->slots[i].value.taints = 0;
+    bool more = true;
+    for (unsigned round = 0; round < LOOKS_MAX && more && !out_of_steps(run, 0); round++) {
+        size_t sums = run->look.sum_count;
+        uint8_t before = run->heap_taints;
+        exits_free(exits);
+        make_look(run, turn, looked, learned);
+        run_once(run, looked->frame, looked->loop, turn, exits);
+        more = exits->back != NULL && learn_look(learned, exits->back);
+        more |= (sums == 0 && run->look.sum_count > 0) || before != run->heap_taints;
+    }
+    bool clean = exits->count == 0, any = false;
+    for (size_t i = 0; i < exits->count; i++) {
+        const struct loop_exit *exit = &exits->all[i];
+        bool polls = polled(&exit->left, &exit->right), under = false;
+        for (size_t b = 0; b < exit->state->branch_count; b++)
+            under |= exit->state->branches[b].taints & TAINT_LOADED;
+        any |= polls;
+        clean |= !polls && !under;
+    }
+    bool waits = more || run->look.lost || any || !clean
+                 || (run->look.polls && run->symbols.loops[looked->instance].yields);
+    run->heap_taints |= heap;
+    run->look = (struct wait_look){0};
+    run->silent = false;
+    free(learned);
+    free(turn);
+    return waits;
+}
+
+static bool in_each_turn(const struct function *function, int32_t loop, int32_t block)
+{
+    int32_t header = function->loops[loop].header;
+    for (size_t b = 0; b < function->block_count; b++) {
+        int32_t at = (int32_t)b;
+        const struct block *last = &function->blocks[b];
+        if (!code_in_loop(function, at, loop) || (last->next[0] != header && last->next[1] != header))
+            continue;
+        while (at != block && at != header && at >= 0)
+            at = function->blocks[at].dominator;
+        if (at != block)
+            return false;
+    }
+    return true;
+}
+
+/* A loop that looks at shared memory until another thread changes it: whether it is left does not depend on what it does
+ * itself. `loads`: whether its turns read shared memory at all. */
+static void check_wait(struct run *run, struct looked *looked, const struct exits *exits, bool barrier, bool loads)
+{
+    uint32_t instance = looked->instance;
+    uint64_t at = block_address(looked->frame, looked->frame->function->loops[looked->loop].header);
+    bool still_loads = true, fixed = true;
+    bool counts = !run->symbols.loops[instance].yields; /* all its ends are turns that come by themselves */
+    uint8_t numbers = state_branch_taints(looked->in);
     for (size_t i = 0; i < exits->count; i++) {
         const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
-        if (!((taints_of(sides[0]) | taints_of(sides[1])) & TAINT_LOADED))
-            return;
+        uint8_t taints = value_compared(sides[0], sides[1]);
+        bool turns[] = {false, false};
+        still_loads &= (taints & TAINT_LOADED) != 0;
         for (size_t s = 0; s < 2; s++)
             for (size_t t = 0; t < sides[s]->count; t++) {
                 const struct symbol *symbol = &run->symbols.all[sides[s]->terms[t].symbol];
+                bool varies = symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance);
                 bool still = symbol->kind == SYMBOL_LOAD
                              && !(symbol->left != 0 && loop_inner(&run->symbols, symbol->left, instance) == symbol->left);
-                if (!still && symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance))
-                    return;
+                still_loads &= still || !varies;
+                fixed &= !varies;
+                turns[s] |= sides[s]->terms[t].symbol == looked->counter;
             }
+        bool ends = (turns[0] && !(sides[0]->taints & TAINT_LOADED)) || (turns[1] && !(sides[1]->taints & TAINT_LOADED));
+        counts &= ends && in_each_turn(looked->frame->function, looked->loop, exits->all[i].from);
+        fixed &= !(taints & TAINT_LOADED);
+        numbers |= taints;
     }
+    /* For ever, or not at all. */
+    if (fixed && numbered(numbers))
+        run_reject(run, VSCAF_REASON_TELLS, at, "");
     if (exits->count == 0 || barrier)
         return;
+    struct exits seen = {0};
+    bool waits = still_loads, later = false;
+    if (!waits && loads && !counts) {
+        find_written(looked);
+        if (run->epochs) {
+            waits = look(run, looked, false, false, true, &seen);
+        } else {
+            /* The section stores no integers in shared memory, but it may store others. */
+            waits = look(run, looked, true, false, false, &seen) || look(run, looked, true, true, true, &seen);
+            later = waits;
+        }
+    }
+    if (!waits) {
+        exits_free(&seen);
+        return;
+    }
     /* Flags of the threads: by the rule for such places (inspect.c). */
-    bool flags = true;
-    for (size_t i = 0; i < exits->count; i++) {
+    bool flags = seen.count == 0 || seen.count == exits->count;
+    for (size_t i = 0; i < exits->count && flags; i++) {
         uint32_t left, right;
         const struct symbol *symbol = NULL;
         if (value_is_symbol(&exits->all[i].left, &left))
             symbol = &run->symbols.all[left];
         if ((symbol == NULL || symbol->kind != SYMBOL_LOAD) && value_is_symbol(&exits->all[i].right, &right))
             symbol = &run->symbols.all[right];
+        bool neither = seen.count > 0
+                       && !((seen.all[i].left.taints | seen.all[i].right.taints) & (TAINT_LOADED | TAINT_LOCK));
         if (symbol != NULL && symbol->kind == SYMBOL_LOAD && numbered(symbol->taints))
             memory_note_wait(run, symbol->work);
         else
-            flags = false;
+            flags = neither;
     }
-    if (!flags)
+    exits_free(&seen);
+    if (!flags && later) {
+        run->waits_for_float = true;
+        run->waits_at = at;
+    } else if (!flags) {
         run_reject(run, VSCAF_REASON_WAITS, at, "");
+    }
 }
 
 /* What decides how often a loop turned, if it was left here: its conditions, and the ways inside it that lead here. */
@@ -1100,10 +1326,12 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     }
     exits_free(&exits);
     run->silent = silent;
-    uint64_t barriers = run->barriers;
+    uint64_t barriers = run->barriers, loads = run->loads;
     run_once(run, frame, loop, turn, &exits);
+    struct looked looked = {
+        .frame = frame, .loop = loop, .in = in, .changes = changes, .instance = instance, .counter = counter};
     if (!silent)
-        check_wait(run, &exits, instance, run->barriers != barriers, block_address(frame, of->header));
+        check_wait(run, &looked, &exits, run->barriers != barriers, run->loads != loads);
     run->loop = around;
     run->context = context;
     for (size_t i = 0; i < exits.count; i++) {
@@ -1140,6 +1368,8 @@ bool follow_function(struct run *run, uint64_t entry, struct state *state, uint6
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, function != NULL && !function->understood ? function->stopped_at : from, "");
         return false;
     }
+    if (run->calls > 0 && run->file->has_tls)
+        kept_add_function(run->thread_data, entry);
     uint64_t context = run->context;
     run->context = hash_mix64(context, from);
     run->entries[run->calls] = entry;

@@ -34,6 +34,11 @@ bool run_settled(const struct run *run)
     return run_rejected(run) && run->keeps;
 }
 
+uint8_t run_choice_taints(const struct run *run)
+{
+    return TAINTS_NUMBER | (run->look.branches ? TAINT_LOADED : 0);
+}
+
 struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t taints, uint32_t loop)
 {
     uint64_t key = hash_mix64(hash_mix64(hash_mix64(at, from), run->context), 500);
@@ -103,6 +108,8 @@ static void follow_section(struct run *run, struct state *state, const struct el
     follow_function(run, section->address, state, 0);
     if (run->no_memory || run->symbols.no_memory)
         run_reject(run, VSCAF_REASON_UNREADABLE, 0, "no memory");
+    if (run->waits_for_float && run->stores_floats)
+        run_reject(run, VSCAF_REASON_WAITS, run->waits_at, "");
     if (run->heap_leaves && run->heap_numbers)
         run_reject(run, VSCAF_REASON_TELLS, 0, "");
     enum vscaf_verdict verdict = VSCAF_VERDICT_FREE;
@@ -237,6 +244,7 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
     struct kept_section *kept = calloc(result->count + 1, sizeof *kept);
     if (status == 0 && code != NULL && kept != NULL) {
         code->file = &file;
+        code->catches = imports(&file, "__cxa_begin_catch");
         bool gcc = imports(&file, "GOMP_parallel"), clang = imports(&file, "__kmpc_fork_call");
         for (size_t i = 0; i < result->count; i++) {
             struct inspect_section *section = &result->sections[i];

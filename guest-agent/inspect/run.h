@@ -22,6 +22,21 @@ struct numbered_place {
     uint64_t at;
 };
 
+#define WAIT_SUMS_MAX 16u
+
+/* A look at a loop that may wait for another thread (follow.c). While it lasts, TAINT_LOADED stands for what other threads
+ * may change from turn to turn, and TAINT_LOCK for what the turns themselves carry on. */
+struct wait_look {
+    uint32_t loop;  /* 0: there is none */
+    bool floats;    /* only at floating-point numbers */
+    bool still;     /* only at places that are the same in each turn */
+    bool branches;  /* also at what branches decide */
+    bool polls;     /* a branch depends on such a place alone */
+    bool lost;      /* not all branches could be followed */
+    uint64_t sums[WAIT_SUMS_MAX]; /* hashes of places that a turn adds to: what is read there, the turns carry on */
+    size_t sum_count;
+};
+
 struct run {
     const struct elf_file *file;
     struct code *code;
@@ -50,6 +65,12 @@ struct run {
     int64_t frames[CALLS_MAX + 1]; /* stack places where the functions' frames end */
     bool no_memory;
 
+    uint64_t loads;       /* from shared memory, so far */
+    bool stores_floats;   /* to shared memory, so far */
+    bool waits_for_float; /* a loop ends when such a place changes; `waits_at` */
+    uint64_t waits_at;
+    struct wait_look look;
+
     bool uses_team; /* the team's size decides about something */
     bool heap_leaves, heap_numbers; /* memory of its own is given to others; it holds numbers */
     uint8_t heap_taints;
@@ -63,6 +84,8 @@ bool run_rejected(const struct run *run);
 /* True if nothing more can change the result. */
 bool run_settled(const struct run *run);
 
+/* Taints of a condition that what it chooses has too. */
+uint8_t run_choice_taints(const struct run *run);
 /* An unknown number that is made from these. */
 struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t taints, uint32_t loop);
 
@@ -82,10 +105,14 @@ void memory_atomic_add(struct run *run, struct state *state, const struct value 
 /* `size` bytes from the address on are written. */
 void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
                  const struct value *value, uint64_t at);
-/* What memory may hold from an address on. */
-uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address);
 /* Memory that a function may read or write. */
 void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
+/* What the memory at this address may hold depends on. */
+uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address);
+/* What a load from shared memory depends on: TAINT_LOADED, but for the rules of a look at a loop. */
+uint8_t memory_loaded(const struct run *run, const struct value *address, bool floating);
+/* The same of what was loaded before, and turns out to be a floating-point number. */
+uint8_t memory_loaded_before(const struct run *run, const struct value *value);
 /* A loop waits for places of this group (struct numbered_place). */
 void memory_note_wait(struct run *run, uint64_t group);
 /* Whether this place is executed by one thread of the team, or for each part of divided work. */

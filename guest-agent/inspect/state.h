@@ -46,6 +46,7 @@ struct state {
     bool reached;
     bool carries; /* the flags are those of a sum: as numbers without a sign, nothing was compared */
     uint8_t compared_bits;
+    uint32_t flags_kept; /* flags that are older than `left` and `right`, by bit */
     uint8_t in_share; /* loops around whose turns are shares of divided work */
     uint8_t locks;    /* critical sections around */
     /* What arrays there may hold: integers and addresses, and floating-point numbers. */
@@ -57,6 +58,7 @@ struct state {
     uint16_t slot_count, range_count, bound_count, branch_count;
     uint64_t epoch; /* of shared memory: integers that were loaded at the same epoch from the same place are equal */
     uint32_t epoch_loop;
+    uint32_t halves; /* registers by bit: the upper half is 0, because only the lower one was written */
     struct value registers[REGISTERS_GENERAL];
     struct vector vectors[REGISTERS - REGISTER_VECTOR];
     struct value left, right; /* the flags stand for left - right */

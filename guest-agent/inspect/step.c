@@ -15,8 +15,7 @@
 
 static uint8_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
 }
 
 struct value register_get(const struct state *state, unsigned number)
@@ -27,6 +26,7 @@ struct value register_get(const struct state *state, unsigned number)
 void register_set(struct state *state, unsigned number, const struct value *value)
 {
     state->registers[number] = *value;
+    state->halves &= ~(UINT32_C(1) << number);
 }
 
 static struct value vector_get(const struct state *state, unsigned number)
@@ -40,7 +40,7 @@ static struct value vector_get(const struct state *state, unsigned number)
 void vector_set(struct run *run, struct state *state, unsigned number, const struct value *value, bool keeps, uint64_t at)
 {
     struct vector *vector = &state->vectors[number - REGISTER_VECTOR];
-    uint8_t taints = (uint8_t)(taints_of(value) | (keeps ? vector->taints : 0));
+    uint8_t taints = (uint8_t)(taints_of(value) | memory_loaded_before(run, value) | (keeps ? vector->taints : 0));
     /* Another number than any before, though it may be equal to one. */
     struct value fresh = run_unknown(run, at, hash_mix64(run->steps, number), taints, value_loop(&run->symbols, value));
     *vector = (struct vector){.symbol = fresh.terms[0].symbol, .taints = taints, .flags = value->flags};
@@ -75,7 +75,8 @@ static struct value operand_get(struct run *run, struct state *state, const stru
         if (operand->other_segment || operand->vector_index) {
             if (operand->other_segment || (address.taints & TAINTS_OWN))
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
-            return run_unknown(run, instruction->address, run->steps, TAINT_LOADED | address.taints, run->loop);
+            return run_unknown(run, instruction->address, run->steps,
+                               TAINT_LOADED | address.taints | memory_held(run, state, &address), run->loop);
         }
         struct value loaded = memory_load(run, state, &address, operand->bits / 8u, (enum holds)instruction->holds, instruction->address);
         halve(&loaded, operand->bits);
@@ -170,6 +171,8 @@ static void operand_set(struct run *run, struct state *state, const struct instr
     if (set.space == SPACE_STACK && operand->number != RSP && operand->number != RBP && set.offset < run->taken)
         run->taken = set.offset;
     register_set(state, operand->number, &set);
+    if (operand->bits == 32)
+        state->halves |= UINT32_C(1) << operand->number;
 }
 
 /* The flags are those of left - right. */
@@ -527,6 +530,8 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     case OPERATION_SUBTRACT:
     case OPERATION_EXCHANGE_ADD:
         memory_atomic_add(run, state, &address, bytes, &value, instruction->address);
+        if (run->look.loop != 0) /* the turn itself carries it on */
+            before.taints = (uint8_t)((before.taints & ~TAINT_LOADED) | TAINT_LOCK);
         if (instruction->operation == OPERATION_EXCHANGE_ADD)
             operand_set(run, state, instruction, other, &before);
         break;
@@ -548,7 +553,10 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
         if (!own && !changes)
             before.taints |= TAINT_LOCK;
         struct value expected = register_get(state, RAX), zero = value_number(0);
-        struct value now = run_unknown(run, instruction->address, run->steps, (uint8_t)(before.taints | TAINT_LOADED), run->loop);
+        if (run->look.loop != 0)
+            before.taints &= (uint8_t)~TAINT_LOADED; /* it fails only if another thread goes on */
+        uint8_t loaded = run->look.loop != 0 ? 0 : TAINT_LOADED;
+        struct value now = run_unknown(run, instruction->address, run->steps, before.taints | loaded, run->loop);
         now.flags = FLAG_SELF;
         (void)expected;
         register_set(state, RAX, &now);
@@ -585,7 +593,9 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             return;
     }
     switch (instruction->operation) {
-    case OPERATION_NOTHING:
+    case OPERATION_NOTHING: /* cltq extends the sign */
+        state->halves &= ~(uint32_t)instruction->writes_more;
+        return;
     case OPERATION_ENDS:
         return;
     case OPERATION_UNKNOWN:
@@ -606,7 +616,11 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_ADDRESS:
         result = memory_address(run, state, two);
-        result.taints &= (uint8_t)~(result.space == SPACE_STACK ? TAINT_STACK : result.space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+        result.flags = 0;
+        result.taints &= (uint8_t)~(result.space == SPACE_STACK    ? TAINT_STACK
+                                    : result.space == SPACE_THREAD ? TAINT_PRIVATE
+                                    : result.space == SPACE_HEAP   ? TAINT_HEAP
+                                                                   : 0);
         if (result.space == SPACE_NUMBER) {
             recognize_start(run, state, &result);
             drop_numbers_of_end(run, &result);
@@ -746,12 +760,12 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
         bool divides = step_condition_divides(run, &state->left, &state->right);
-        uint8_t taints = divides ? 0 : taints_of(&state->left) | taints_of(&state->right);
+        uint8_t taints = divides ? 0 : value_compared(&state->left, &state->right);
         result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first, &second, divides);
         uint32_t symbol;
         bool bounded = value_is_symbol(&result, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
         if (!divides && !bounded && !value_equal(&first, &second))
-            result.taints |= taints & TAINTS_NUMBER;
+            result.taints |= taints & run_choice_taints(run);
         operand_set(run, state, instruction, one, &result);
         return;
     }

@@ -139,6 +139,22 @@ struct value value_of_symbol(uint32_t symbol, uint8_t taints)
     return (struct value){.count = 1, .taints = taints, .terms = {{.symbol = symbol, .factor = 1}}};
 }
 
+uint8_t value_taints(const struct value *value)
+{
+    static const uint8_t of_space[] = {
+        [SPACE_STACK] = TAINT_STACK, [SPACE_THREAD] = TAINT_PRIVATE, [SPACE_HEAP] = TAINT_HEAP, [SPACE_IMAGE] = 0};
+    return value->taints | of_space[value->space];
+}
+
+uint8_t value_compared(const struct value *left, const struct value *right)
+{
+    uint8_t one = value_taints(left), other = value_taints(right), taints = one | other;
+    bool own = left->space == SPACE_STACK || left->space == SPACE_THREAD || left->space == SPACE_HEAP;
+    bool null = own && value_is_zero(right);
+    bool both = (one & TAINTS_OWN) && (other & TAINTS_OWN);
+    return (taints & TAINTS_OWN) && !null && !both ? taints | TAINT_THREAD : taints;
+}
+
 bool value_is_number(const struct value *value, int64_t *number)
 {
     *number = value->offset;

@@ -29,13 +29,16 @@ enum taint {
     TAINT_PRIVATE = 16, /* it may be an address of the object's thread data */
     TAINT_LOADED = 32,  /* shared memory, as it was read */
     TAINT_LOCK = 64,    /* what an exchange took from shared memory */
+    TAINT_HEAP = 128,   /* it may be an address of memory that the section has allocated itself */
 };
 #define TAINTS_NUMBER (TAINT_THREAD | TAINT_TEAM)
 #define TAINTS_OWN (TAINT_STACK | TAINT_PRIVATE)
+#define TAINTS_MEMORY (TAINTS_OWN | TAINT_HEAP)
 
 enum value_flag {
     FLAG_SUM = 1,  /* 0, plus what this thread's share of divided work has added */
     FLAG_SELF = 2, /* what was read from shared memory, plus such a sum */
+    FLAG_UPWARD = 4, /* of an address: what is added to the constant part is not negative */
 };
 
 struct term {
@@ -76,6 +79,7 @@ struct symbol {
     uint8_t taints;         /* of a load: those of its address */
     uint8_t bytes;          /* of a load */
     bool has_most;          /* of a counter: `most` is known */
+    bool steps;             /* of a turn's start: it goes on by the team's size. Of a load: so does its address, or by a step */
     uint32_t loop;          /* the loop in which it differs from turn to turn; 0: none */
     uint32_t left, right;   /* symbols of a product. Of a load: left is the loop in which its address differs */
     uint64_t work;          /* hash of the work that is divided. Of a load: the group of its address (memory.c) */
@@ -85,6 +89,7 @@ struct symbol {
 /* One run of a loop inside others. */
 struct loop_instance {
     uint32_t outer;
+    bool yields; /* its turns let other threads run */
     uint64_t key;
 };
 
@@ -115,6 +120,11 @@ bool symbol_varies(const struct symbols *symbols, uint32_t symbol, uint32_t loop
 uint32_t loop_inner(const struct symbols *symbols, uint32_t one, uint32_t other);
 
 struct value value_number(int64_t number);
+/* Its taints, and those of its space. */
+uint8_t value_taints(const struct value *value);
+/* What a comparison of two values depends on. Threads have different stacks and thread data: an address there tells them
+ * apart as the thread's number does, if it is not compared with another such address, or an address alone with 0. */
+uint8_t value_compared(const struct value *left, const struct value *right);
 struct value value_of_symbol(uint32_t symbol, uint8_t taints);
 bool value_is_number(const struct value *value, int64_t *number);
 bool value_is_zero(const struct value *value);
