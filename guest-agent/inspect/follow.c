@@ -304,7 +304,8 @@ static int decide(const struct run *run, const struct instruction *instruction, 
     unsigned bits = state->compared_bits;
     if (!value_is_number(difference, &number) || (bits == 64 && difference->half))
         return -1;
-    bool constants = value_is_number(&state->left, &left) & value_is_number(&state->right, &right);
+    bool constants = value_is_number(&state->left, &left);
+    constants = value_is_number(&state->right, &right) && constants;
     if (instruction->is_unsigned && state->carries)
         return -1;
     if (constants) {
