@@ -1029,7 +1029,7 @@ static bool look(struct run *run, const struct looked *looked, bool floats, bool
     }
     bool waits = more || run->look.lost || any || !clean
                  || (run->look.polls && run->symbols.loops[looked->instance].yields);
-    run->heap_taints |= heap;
+    run->heap_taints = heap;
     run->look = (struct wait_look){0};
     run->silent = false;
     free(learned);

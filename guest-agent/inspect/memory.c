@@ -5,6 +5,8 @@
 
 #include "run.h"
 
+#define SECTION_STACK_END INT64_C(4096) /* above it is what only the runtime knows */
+
 bool state_is_divided(const struct state *state)
 {
     if (state->in_share > 0)
@@ -327,11 +329,10 @@ uint8_t memory_loaded_before(const struct run *run, const struct value *value)
 uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address)
 {
     uint8_t of = value_taints(address), taints = 0;
-    int64_t from = run->taken, end = THREAD_PLACES / 2; /* where a pointer may lead that is not known */
-    if (address->space == SPACE_STACK) {
+    int64_t from = run->taken, end; /* where a pointer may lead that is not known */
+    if (address->space == SPACE_STACK)
         array_of(run, address, &from, &end);
-        end = THREAD_PLACES / 2; /* its length is not known */
-    }
+    end = SECTION_STACK_END; /* its length is not known */
     if (of & TAINT_STACK)
         taints |= state->stack_taints | state->stack_float_taints | state->spilled_taints;
     if (of & TAINT_PRIVATE)
@@ -465,11 +466,18 @@ static void note_written(struct run *run, const struct value *address)
         kept_add_written(run->file, run->thread_data, address->count == 0 || address->offset > 0 ? (uint64_t)address->offset : UINT64_MAX);
 }
 
+void memory_note_taken(struct run *run, const struct value *pointer)
+{
+    if (pointer->space == SPACE_STACK && pointer->offset < run->taken)
+        run->taken = pointer->offset;
+}
+
 /* These places may hold this value now, or what they held before. An integer is not stored where a pointer is. */
-static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, uint64_t at)
+static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, unsigned bytes,
+                   uint64_t at)
 {
     uint8_t taints = value_taints(value);
-    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY);
+    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY) || (bytes == 8 && (taints & TAINT_LOADED));
     for (size_t i = 0; i < state->slot_count; i++) {
         struct slot *slot = &state->slots[i];
         if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer))
@@ -482,7 +490,7 @@ static void weaken(struct run *run, struct state *state, int64_t from, int64_t e
 
 /* Arrays of the own stack: any place of them may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
-                            bool floating, uint64_t at)
+                            unsigned bytes, bool floating, uint64_t at)
 {
     bool thread = address->space == SPACE_THREAD;
     state_taint_own(state, thread, floating, value->taints);
@@ -491,7 +499,7 @@ static void store_own_array(struct run *run, struct state *state, const struct v
     int64_t from = THREAD_PLACES, end = INT64_MAX;
     if (!thread)
         array_of(run, address, &from, &end);
-    weaken(run, state, from, end, value, at);
+    weaken(run, state, from, end, value, floating ? 0 : bytes, at);
 }
 
 static void store_heap(struct run *run, const struct value *value)
@@ -520,7 +528,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         state_add_range(&run->symbols, state, &low, &high);
     }
     if (!fixed_place(address, &place) || bytes > 64) {
-        store_own_array(run, state, address, value, floating, at);
+        store_own_array(run, state, address, value, bytes, floating, at);
         return true;
     }
     bool thread = address->space == SPACE_THREAD;
@@ -581,6 +589,7 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
         return;
     }
+    memory_note_taken(run, value);
     if (store_own(run, state, address, bytes, value, kind == STORE_PLAIN, at))
         return;
     if (address->taints & TAINTS_OWN) {
@@ -589,7 +598,7 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
             run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "one of several places");
         state_taint_own(state, false, kind == STORE_PLAIN, value->taints);
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
-        weaken(run, state, run->taken, THREAD_PLACES / 2, value, at);
+        weaken(run, state, run->taken, THREAD_PLACES / 2, value, kind == STORE_PLAIN ? 0 : bytes, at);
     }
     if (address->taints & TAINT_HEAP)
         store_heap(run, value);
@@ -629,7 +638,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
             low.taints = high.taints = low.flags = high.flags = 0;
             state_add_range(&run->symbols, state, &low, &high);
         }
-        weaken(run, state, THREAD_PLACES, INT64_MAX, value, at);
+        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, at);
         state_taint_own(state, true, false, value->taints);
         state_taint_own(state, true, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
@@ -637,7 +646,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
         if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
             state_forget_places(state, address->offset, address->offset + bytes, true);
         else
-            store_own_array(run, state, address, value, false, at);
+            store_own_array(run, state, address, value, 8, false, at);
         state_taint_own(state, false, false, value->taints);
         state_taint_own(state, false, true, value->taints & (uint8_t)~(TAINTS_NUMBER | TAINTS_OWN));
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
