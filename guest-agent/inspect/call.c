@@ -284,7 +284,7 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         break;
     case KNOWN_TOLD: result = run_unknown(run, 0, number, 0, 0); break;
     case KNOWN_BARRIER:
-        run->barriers++;
+        run->barriers += strstr(name, "task") == NULL; /* of all threads of the team */
         new_epoch(run, state, at);
         break;
     case KNOWN_LOCK:

@@ -1110,12 +1110,23 @@ static bool look(struct run *run, const struct looked *looked, bool floats, bool
     }
     bool waits = more || run->look.lost || any || !clean
                  || (run->look.polls && run->symbols.loops[looked->instance].yields);
-    run->heap_taints |= heap;
+    run->heap_taints = heap;
     run->look = (struct wait_look){0};
     run->silent = false;
     free(learned);
     free(turn);
     return waits;
+}
+
+/* True if the number of turns alone comes nearer to this way out in each turn. */
+static bool ends_by_turns(const struct run *run, const struct loop_exit *exit, const struct looked *looked)
+{
+    struct value difference, rest, turn = value_of_symbol(looked->counter, 0);
+    if (!value_add(&exit->left, &exit->right, -1, &difference))
+        return false;
+    int64_t factor = value_factor(&difference, looked->counter);
+    return factor != 0 && value_add(&difference, &turn, -factor, &rest)
+           && !value_varies(&run->symbols, &rest, looked->instance);
 }
 
 static bool in_each_turn(const struct function *function, int32_t loop, int32_t block)
@@ -1146,7 +1157,6 @@ static void check_wait(struct run *run, struct looked *looked, const struct exit
     for (size_t i = 0; i < exits->count; i++) {
         const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
         uint8_t taints = value_compared(sides[0], sides[1]);
-        bool turns[] = {false, false};
         still_loads &= (taints & TAINT_LOADED) != 0;
         for (size_t s = 0; s < 2; s++)
             for (size_t t = 0; t < sides[s]->count; t++) {
@@ -1156,10 +1166,8 @@ static void check_wait(struct run *run, struct looked *looked, const struct exit
                              && !(symbol->left != 0 && loop_inner(&run->symbols, symbol->left, instance) == symbol->left);
                 still_loads &= still || !varies;
                 fixed &= !varies;
-                turns[s] |= sides[s]->terms[t].symbol == looked->counter;
             }
-        bool ends = (turns[0] && !(sides[0]->taints & TAINT_LOADED)) || (turns[1] && !(sides[1]->taints & TAINT_LOADED));
-        counts &= ends && in_each_turn(looked->frame->function, looked->loop, exits->all[i].from);
+        counts &= ends_by_turns(run, &exits->all[i], looked) && in_each_turn(looked->frame->function, looked->loop, exits->all[i].from);
         fixed &= !(taints & TAINT_LOADED);
         numbers |= taints;
     }

@@ -5,6 +5,8 @@
 
 #include "run.h"
 
+#define SECTION_STACK_END INT64_C(4096) /* above it is what only the runtime knows */
+
 bool state_is_divided(const struct state *state)
 {
     if (state->in_share > 0)
@@ -339,11 +341,10 @@ uint8_t memory_loaded_before(const struct run *run, const struct value *value)
 uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address)
 {
     uint8_t of = value_taints(address), taints = of & (TAINTS_NUMBER | TAINT_SHARE);
-    int64_t from = run->taken, end = THREAD_PLACES / 2; /* where a pointer may lead that is not known */
-    if (address->space == SPACE_STACK) {
+    int64_t from = run->taken, end; /* where a pointer may lead that is not known */
+    if (address->space == SPACE_STACK)
         array_of(run, address, &from, &end);
-        end = THREAD_PLACES / 2; /* its length is not known */
-    }
+    end = SECTION_STACK_END; /* its length is not known */
     if (of & TAINT_STACK)
         taints |= state->stack_taints | state->stack_float_taints | state->spilled_taints;
     if (of & TAINT_PRIVATE)
@@ -480,11 +481,18 @@ static void new_version(const struct run *run, struct state *state, bool thread,
     *version = hash_mix64(hash_mix64(*version, at), run->steps);
 }
 
+void memory_note_taken(struct run *run, const struct value *pointer)
+{
+    if (pointer->space == SPACE_STACK && pointer->offset < run->taken)
+        run->taken = pointer->offset;
+}
+
 /* These places may hold this value now, or what they held before. An integer is not stored where a pointer is. */
-static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, uint64_t at)
+static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, unsigned bytes,
+                   uint64_t at)
 {
     uint8_t taints = value_taints(value);
-    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY);
+    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY) || (bytes == 8 && (taints & TAINT_LOADED));
     for (size_t i = 0; i < state->slot_count; i++) {
         struct slot *slot = &state->slots[i];
         if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer))
@@ -497,7 +505,7 @@ static void weaken(struct run *run, struct state *state, int64_t from, int64_t e
 
 /* Arrays of the own stack: any place of them may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
-                            enum holds holds, uint64_t at)
+                            unsigned bytes, enum holds holds, uint64_t at)
 {
     bool thread = address->space == SPACE_THREAD;
     state_taint_own(state, thread, holds, value->taints);
@@ -507,7 +515,7 @@ static void store_own_array(struct run *run, struct state *state, const struct v
     int64_t from = THREAD_PLACES, end = INT64_MAX;
     if (!thread)
         array_of(run, address, &from, &end);
-    weaken(run, state, from, end, value, at);
+    weaken(run, state, from, end, value, holds == HOLDS_FLOATING ? 0 : bytes, at);
     if (!thread)
         state->arrays_from = from < state->arrays_from ? from : state->arrays_from;
 }
@@ -545,7 +553,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         state_add_range(&run->symbols, state, &low, &high);
     }
     if (!fixed_place(address, &place) || bytes > 64) {
-        store_own_array(run, state, address, value, holds, at);
+        store_own_array(run, state, address, value, bytes, holds, at);
         return true;
     }
     bool thread = address->space == SPACE_THREAD;
@@ -609,6 +617,7 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
         return;
     }
+    memory_note_taken(run, value);
     if (store_own(run, state, address, bytes, value, holds, at))
         return;
     if (address->taints & TAINTS_OWN) {
@@ -619,7 +628,7 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         new_version(run, state, false, at);
         state->arrays_from = run->taken < state->arrays_from ? run->taken : state->arrays_from;
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
-        weaken(run, state, run->taken, THREAD_PLACES / 2, value, at);
+        weaken(run, state, run->taken, THREAD_PLACES / 2, value, holds == HOLDS_FLOATING ? 0 : bytes, at);
     }
     if (address->taints & TAINT_HEAP)
         store_heap(run, value);
@@ -665,7 +674,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
             low.taints = high.taints = low.flags = high.flags = 0;
             state_add_range(&run->symbols, state, &low, &high);
         }
-        weaken(run, state, THREAD_PLACES, INT64_MAX, value, at);
+        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, at);
         state_taint_own(state, true, HOLDS_EITHER, value->taints);
         new_version(run, state, true, at);
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
@@ -673,7 +682,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
         if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
             state_forget_places(state, address->offset, address->offset + bytes, true);
         else
-            store_own_array(run, state, address, value, HOLDS_EITHER, at);
+            store_own_array(run, state, address, value, 8, HOLDS_EITHER, at);
         state_taint_own(state, false, HOLDS_EITHER, value->taints);
         new_version(run, state, false, at);
         state->arrays_from = address->offset < state->arrays_from ? address->offset : state->arrays_from;

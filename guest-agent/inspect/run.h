@@ -107,6 +107,8 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
                  const struct value *value, uint64_t at);
 /* Memory that a function may read or write. */
 void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
+/* A pointer to the stack: what is found through pointers that are not known may be there. */
+void memory_note_taken(struct run *run, const struct value *pointer);
 /* What the memory at this address may hold depends on. */
 uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address);
 /* What a load from shared memory depends on: TAINT_LOADED, but for the rules of a look at a loop. */

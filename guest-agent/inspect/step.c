@@ -75,6 +75,7 @@ static struct value operand_get(struct run *run, struct state *state, const stru
         if (operand->other_segment || operand->vector_index) {
             if (operand->other_segment || (address.taints & TAINTS_OWN))
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
+            run->loads++;
             return run_unknown(run, instruction->address, run->steps,
                                TAINT_LOADED | address.taints | memory_held(run, state, &address), run->loop);
         }
@@ -168,8 +169,10 @@ static void operand_set(struct run *run, struct state *state, const struct instr
         }
     }
     /* A pointer to the stack: what is stored through pointers that are not known may be there or above. */
-    if (set.space == SPACE_STACK && operand->number != RSP && operand->number != RBP && set.offset < run->taken)
-        run->taken = set.offset;
+    bool frame = operand->number == RBP && instruction->operation == OPERATION_MOVE
+                 && instruction->operands[1].kind == OPERAND_REGISTER && instruction->operands[1].number == RSP;
+    if (operand->number != RSP && !frame)
+        memory_note_taken(run, &set);
     register_set(state, operand->number, &set);
     if (operand->bits == 32)
         state->halves |= UINT32_C(1) << operand->number;
@@ -494,6 +497,7 @@ static void step_string(struct run *run, struct state *state, const struct instr
     from.taints = taints_of(&from);
     if (instruction->operation == OPERATION_COPY) {
         memory_read_any(run, state, &from, &bytes, instruction->address);
+        run->loads++;
         stored.taints |= memory_held(run, state, &from);
         struct value next = add(run, state, &from, &bytes, 1, instruction->address);
         register_set(state, RSI, &next);
@@ -525,12 +529,13 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     if (own && instruction->operation != OPERATION_EXCHANGE && instruction->operation != OPERATION_COMPARE_EXCHANGE)
         return false;
     struct value before = memory_load(run, state, &address, bytes, HOLDS_EITHER, instruction->address);
+    int64_t added;
     switch (instruction->operation) {
     case OPERATION_ADD:
     case OPERATION_SUBTRACT:
     case OPERATION_EXCHANGE_ADD:
         memory_atomic_add(run, state, &address, bytes, &value, instruction->address);
-        if (run->look.loop != 0) /* the turn itself carries it on */
+        if (run->look.loop != 0 && value_is_number(&value, &added) && added != 0) /* the turn itself carries it on */
             before.taints = (uint8_t)((before.taints & ~TAINT_LOADED) | TAINT_LOCK);
         if (instruction->operation == OPERATION_EXCHANGE_ADD)
             operand_set(run, state, instruction, other, &before);
@@ -553,12 +558,13 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
         if (!own && !changes)
             before.taints |= TAINT_LOCK;
         struct value expected = register_get(state, RAX), zero = value_number(0);
-        if (run->look.loop != 0)
-            before.taints &= (uint8_t)~TAINT_LOADED; /* it fails only if another thread goes on */
-        uint8_t loaded = run->look.loop != 0 ? 0 : TAINT_LOADED;
+        /* With what the turns have found there, it fails only if another thread goes on. */
+        bool again = run->look.loop != 0 && (expected.taints & (TAINT_LOADED | TAINT_LOCK));
+        if (again)
+            before.taints &= (uint8_t)~TAINT_LOADED;
+        uint8_t loaded = again ? 0 : TAINT_LOADED;
         struct value now = run_unknown(run, instruction->address, run->steps, before.taints | loaded, run->loop);
         now.flags = FLAG_SELF;
-        (void)expected;
         register_set(state, RAX, &now);
         struct value outcome = run_unknown(run, instruction->address, hash_mix64(run->steps, 1), before.taints, run->loop);
         set_flags(state, &outcome, &zero, 64);
