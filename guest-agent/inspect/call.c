@@ -9,14 +9,22 @@
 #define RSP 4u
 #define RDI 7u
 #define ARGUMENTS 6u
+#define ARGUMENTS_MAX 32u /* of printf, in all */
 
 static const uint8_t argument_registers[ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 static const uint8_t changed_registers[] = {0, 1, 2, 6, 7, 8, 9, 10, 11};
 
-static uint8_t taints_of(const struct value *value)
+static uint16_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
+}
+
+/* A number of the team decides whether a thread comes here. */
+static void check_effect(struct run *run, const struct state *state, uint64_t at, const char *name)
+{
+    uint16_t branches = state_branch_taints(state);
+    if (branches & TAINTS_NUMBER)
+        run_reject(run, branches & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, name);
 }
 
 /* `deeper`: bytes of the stack since the caller put the arguments there. */
@@ -154,16 +162,17 @@ static void call_plain(struct run *run, struct state *state, const char *name, c
             continue;
         }
         struct value place = argument(run, state, number++, deeper, at);
-        stored.taints |= place.taints & (uint8_t)~TAINTS_OWN;
+        stored.taints |= place.taints & (uint16_t)~TAINTS_OWN;
         if (*effect == 'r' || *effect == 'R') {
             memory_read_any(run, state, &place, *effect == 'R' ? &size : &one, at);
+            run->loads++;
             stored.taints |= memory_held(run, state, &place);
         }
     }
     /* An address of own memory among what it reads is known to it, but only a copy may hold one. */
     struct value returned = result, floats = stored;
-    returned.taints |= stored.taints & (uint8_t)~TAINTS_OWN;
-    floats.taints &= (uint8_t)~TAINTS_OWN;
+    returned.taints |= stored.taints & (uint16_t)~TAINTS_OWN;
+    floats.taints &= (uint16_t)~TAINTS_OWN;
     if (fills) {
         struct value filled = argument(run, state, 1, deeper, at);
         stored.flags = value_is_zero(&filled) ? FLAG_SUM : 0;
@@ -178,7 +187,7 @@ static void call_plain(struct run *run, struct state *state, const char *name, c
             memory_fill(run, state, &place, *effect == 'W' ? &size : &bytes, &stored, at);
         if (*effect == 'W') {
             returned = place; /* memset and its relatives return it */
-            returned.taints &= (uint8_t)~TAINTS_OWN;
+            returned.taints &= (uint16_t)~TAINTS_OWN;
             returns_place = true;
         }
     }
@@ -187,6 +196,49 @@ static void call_plain(struct run *run, struct state *state, const char *name, c
     vector_set(run, state, REGISTER_VECTOR, &floats, false, at);
     vector_set(run, state, REGISTER_VECTOR + 1, &floats, false, at);
     register_set(state, RAX, &returned);
+}
+
+/* The most arguments that a format of printf can ask for. */
+static unsigned formatted(const struct run *run, const struct value *format)
+{
+    unsigned count = 0;
+    if (format->space != SPACE_IMAGE || format->count != 0)
+        return ARGUMENTS_MAX;
+    for (uint64_t i = 0; count < ARGUMENTS_MAX; i++) {
+        const unsigned char *c = elf_is_constant(run->file, (uint64_t)format->offset + i, 1)
+                                     ? elf_at(run->file, (uint64_t)format->offset + i, 1) : NULL;
+        if (c == NULL)
+            return ARGUMENTS_MAX;
+        if (*c == '\0')
+            break;
+        count += *c == '%' || *c == '*';
+    }
+    return count;
+}
+
+/* What is written depends on: the arguments, in registers and on the stack, and the memory to which they may point. */
+static uint16_t printed_taints(struct run *run, struct state *state, const struct known_function *known, const char *name,
+                              int64_t deeper, uint64_t at)
+{
+    uint16_t taints = 0;
+    unsigned count = 0;
+    while (known->effects[count])
+        count++;
+    assert(count <= ARGUMENTS);
+    if (strstr(name, "printf") != NULL) {
+        unsigned format = (strstr(name, "fprintf") != NULL) + (strstr(name, "_chk") != NULL);
+        struct value string = argument(run, state, format, deeper, at);
+        unsigned more = formatted(run, &string);
+        count = format + 1 + more;
+        for (unsigned v = 0; v < 8 && v < more; v++)
+            taints |= state->vectors[v].taints;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct value value = argument(run, state, i, deeper, at);
+        bool pointer = i >= ARGUMENTS || known->effects[i] == 'r';
+        taints |= value.taints | (pointer ? memory_held(run, state, &value) : 0);
+    }
+    return taints;
 }
 
 /* False: it does not return. */
@@ -226,11 +278,17 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         new_epoch(run, state, at);
         return true;
     }
+    bool yields = strcmp(name, "sched_yield") == 0 || strcmp(name, "usleep") == 0 || strcmp(name, "nanosleep") == 0
+                  || strcmp(name, "GOMP_taskyield") == 0;
+    if (yields && run->loop != 0)
+        run->symbols.loops[run->loop].yields = true;
     run->relies.words[number / 64] |= UINT64_C(1) << number % 64;
     struct value result = run_unknown(run, at, hash_mix64(run->steps, 11), 0, run->loop);
     uint32_t symbol;
     switch (known->class) {
-    case KNOWN_ENDS: return false;
+    case KNOWN_ENDS: /* of the whole program, unless another thread is faster */
+        check_effect(run, state, at, name);
+        return false;
     case KNOWN_NUMBER:
         symbol = symbol_of(&run->symbols, 1, SYMBOL_THREAD, 0);
         result = value_of_symbol(symbol, TAINT_THREAD);
@@ -243,7 +301,7 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         break;
     case KNOWN_TOLD: result = run_unknown(run, 0, number, 0, 0); break;
     case KNOWN_BARRIER:
-        run->barriers++;
+        run->barriers += strstr(name, "task") == NULL; /* of all threads of the team */
         new_epoch(run, state, at);
         break;
     case KNOWN_LOCK:
@@ -287,16 +345,20 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
     case KNOWN_OUTPUT:
         if (!state_is_divided(state))
             run_reject(run, VSCAF_REASON_COUNTS, at, name);
-        for (unsigned i = 0; i < ARGUMENTS && known->effects[i]; i++) {
-            struct value value = argument(run, state, i, deeper, at);
-            if ((value.taints | state->vectors[i].taints) & (TAINTS_NUMBER | TAINT_SHARE))
-                run_reject(run, VSCAF_REASON_TELLS, at, name);
-        }
+        check_effect(run, state, at, name);
+        if (printed_taints(run, state, known, name, deeper, at) & (TAINTS_NUMBER | TAINT_SHARE))
+            run_reject(run, VSCAF_REASON_TELLS, at, name);
         break;
     case KNOWN_MEMORY:
         symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 12), SYMBOL_OTHER, run->loop);
         result = value_of_symbol(symbol, 0);
         result.space = SPACE_HEAP;
+        /* If there is not so much, it throws. What then happens is not followed. */
+        struct value much = argument(run, state, 0, deeper, at);
+        int64_t bytes;
+        if (starts(name, "_Zn") && run->code->catches
+            && !(value_is_number(&much, &bytes) && bytes >= 0 && bytes < INT64_C(1) << 40))
+            run_reject(run, VSCAF_REASON_UNKNOWN_CALL, at, name);
         /* How much is allocated tells a number too. */
         for (unsigned i = 0; known->effects[i]; i++) {
             struct value size = argument(run, state, i, deeper, at);

@@ -279,6 +279,16 @@ bool decode_x86(const uint8_t *bytes, size_t count, uint64_t address, struct ins
         || decoded.meta.category == ZYDIS_CATEGORY_IO)
         if (instruction->operation != OPERATION_ENDS)
             instruction->operation = OPERATION_UNKNOWN;
+    bool shifts = mnemonic == ZYDIS_MNEMONIC_SHL || mnemonic == ZYDIS_MNEMONIC_SHR || mnemonic == ZYDIS_MNEMONIC_SAR
+                  || mnemonic == ZYDIS_MNEMONIC_ROL || mnemonic == ZYDIS_MNEMONIC_ROR || mnemonic == ZYDIS_MNEMONIC_RCL
+                  || mnemonic == ZYDIS_MNEMONIC_RCR || mnemonic == ZYDIS_MNEMONIC_SHLD || mnemonic == ZYDIS_MNEMONIC_SHRD;
+    bool by_register = shifts && decoded.operand_count_visible > 1
+                       && operands[decoded.operand_count_visible - 1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+    if (decoded.cpu_flags != NULL && !by_register) { /* shifts by 0 set none */
+        instruction->flags_set = decoded.cpu_flags->modified | decoded.cpu_flags->set_0 | decoded.cpu_flags->set_1
+                                 | decoded.cpu_flags->undefined;
+        instruction->flags_read = decoded.cpu_flags->tested & INSTRUCTION_FLAGS;
+    }
     for (size_t i = 0; i < decoded.operand_count; i++)
         add_operand(instruction, &operands[i], &decoded);
     size_t masks = 0;

@@ -1,4 +1,5 @@
 /* Following a function's blocks, its branches and its loops. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #define TURNS_MAX 20u  /* a loop with so many turns or fewer is followed turn by turn */
 #define ROUNDS_MAX 40u /* until it is known what a loop changes */
 #define EXITS_MAX 48u
+#define LOOKS_MAX 16u /* at a loop that may wait */
+#define CALL_CHANGES UINT64_C(0xfc7) /* rax, rcx, rdx, rsi, rdi, r8 to r11 */
 
 static const uint8_t kept_registers[] = {3, 5, 12, 13, 14, 15};
 
@@ -16,7 +19,7 @@ static const uint8_t kept_registers[] = {3, 5, 12, 13, 14, 15};
 struct loop_exit {
     int32_t from, to;
     struct value left, right;
-    uint8_t condition; /* that holds on this way; CONDITION_OTHER: none is known */
+    uint16_t condition; /* that holds on this way; CONDITION_OTHER: none is known */
     struct state *state;
 };
 
@@ -35,13 +38,12 @@ struct frame {
     struct state *result;
 };
 
-static uint8_t taints_of(const struct value *value)
+static uint16_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
 }
 
-static bool numbered(uint8_t taints)
+static bool numbered(uint16_t taints)
 {
     return taints & TAINTS_NUMBER;
 }
@@ -67,9 +69,9 @@ static void close_branches(struct state *state, uint64_t function, int32_t block
 }
 
 /* What decides which of two states a thread is in. `divides`: the formula for shares. */
-static uint8_t choice_between(const struct state *one, const struct state *other, bool *divides)
+static uint16_t choice_between(const struct run *run, const struct state *one, const struct state *other, bool *divides)
 {
-    uint8_t taints = 0;
+    uint16_t taints = 0;
     for (size_t i = 0; i < one->branch_count; i++)
         for (size_t j = 0; j < other->branch_count; j++) {
             const struct open_branch *left = &one->branches[i], *right = &other->branches[j];
@@ -80,7 +82,7 @@ static uint8_t choice_between(const struct state *one, const struct state *other
             else
                 taints |= left->taints | right->taints;
         }
-    return taints & (TAINTS_NUMBER | TAINT_SHARE);
+    return taints & run_choice_taints(run);
 }
 
 static bool range_empty(const struct state *state, const struct range *range)
@@ -103,7 +105,7 @@ static int range_covered(const struct state *state, const struct range *range)
 }
 
 static struct value merged(struct run *run, struct state *state, const struct state *from, uint64_t at, uint64_t place,
-                           const struct value *one, const struct value *other, bool divides, uint8_t taints)
+                           const struct value *one, const struct value *other, bool divides, uint16_t taints)
 {
     struct value next;
     if (value_equal(one, other)) {
@@ -116,17 +118,15 @@ static struct value merged(struct run *run, struct state *state, const struct st
     struct value value = step_select(run, state, at, place, one, other, divides);
     uint32_t symbol;
     bool bounded = value_is_symbol(&value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
-    if (!bounded && !divides && taints) {
-        uint8_t all = value.taints | taints;
-        value = run_unknown(run, at, hash_mix64(place, value_hash(&value)), all, value_loop(&run->symbols, &value));
-    }
+    if (!bounded && !divides && taints)
+        value = run_chosen(run, hash_mix64(at, place), &value, taints);
     return value;
 }
 
 static void merge(struct run *run, struct state *to, const struct state *from, uint64_t at)
 {
     bool divides = false;
-    uint8_t taints = choice_between(to, from, &divides);
+    uint16_t taints = choice_between(run, to, from, &divides);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], divides, taints);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
@@ -138,6 +138,8 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     if (to->compared_bits != from->compared_bits)
         to->left = run_unknown(run, at, 62, to->left.taints, run->loop);
     to->carries |= from->carries;
+    to->halves &= from->halves;
+    to->flags_kept |= from->flags_kept;
     to->left = merged(run, to, from, at, 60, &to->left, &from->left, false, taints);
     to->right = merged(run, to, from, at, 61, &to->right, &from->right, false, taints);
     to->stack_taints |= from->stack_taints;
@@ -148,7 +150,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     to->stack_sums &= from->stack_sums;
     to->thread_sums &= from->thread_sums;
     /* One of the ways has changed arrays: what they hold tells which. */
-    uint8_t chosen = divides ? taints | TAINT_SHARE : taints;
+    uint16_t chosen = divides ? taints | TAINT_SHARE : taints;
     if (to->stack_version != from->stack_version) {
         to->stack_version = hash_mix64(hash_mix64(to->stack_version, from->stack_version), run->steps);
         state_taint_own(to, false, HOLDS_EITHER, chosen);
@@ -258,7 +260,7 @@ static void arrive(struct run *run, struct frame *frame, struct state **place, i
 }
 
 static void leave(struct run *run, struct frame *frame, int32_t loop, int32_t from, int32_t to, const struct state *state,
-                  const struct value *left, const struct value *right, uint8_t condition, struct exits *exits)
+                  const struct value *left, const struct value *right, uint16_t condition, struct exits *exits)
 {
     if (loop == CODE_NONE || (to != frame->function->loops[loop].header && code_in_loop(frame->function, to, loop))) {
         arrive(run, frame, &frame->in[to], to, state);
@@ -287,7 +289,7 @@ static void exits_free(struct exits *exits)
     exits->back = NULL;
 }
 
-static uint8_t opposite(uint8_t condition)
+static uint16_t opposite(uint16_t condition)
 {
     switch (condition) {
     case CONDITION_EQUAL: return CONDITION_NOT_EQUAL;
@@ -314,7 +316,8 @@ static int decide(const struct run *run, const struct instruction *instruction, 
     unsigned bits = state->compared_bits;
     if (!value_is_number(difference, &number) || (bits == 64 && difference->half))
         return -1;
-    bool constants = value_is_number(&state->left, &left) & value_is_number(&state->right, &right);
+    bool constants = value_is_number(&state->left, &left);
+    constants = value_is_number(&state->right, &right) && constants;
     if (instruction->is_unsigned && state->carries)
         return -1;
     if (constants) {
@@ -345,7 +348,7 @@ static int decide(const struct run *run, const struct instruction *instruction, 
 }
 
 /* What is known on the way where the condition holds. */
-static void assume(struct state *state, uint8_t condition, const struct value *difference)
+static void assume(struct state *state, uint16_t condition, const struct value *difference)
 {
     struct value zero = value_number(0), negated, bound;
     if (!value_add(&zero, difference, -1, &negated) || difference->space != SPACE_NUMBER)
@@ -395,7 +398,7 @@ static void assume_not_last(struct run *run, struct state *state, const struct v
 }
 
 /* Whether one thread of the team alone takes the way where the condition holds. */
-static bool taken_once(const struct run *run, uint8_t condition, const struct value *difference)
+static bool taken_once(const struct run *run, uint16_t condition, const struct value *difference)
 {
     uint32_t symbol;
     if (difference->space != SPACE_NUMBER || difference->count == 0)
@@ -423,7 +426,7 @@ static bool taken_once(const struct run *run, uint8_t condition, const struct va
 }
 
 /* Whether the comparison of this sum with 0 tells threads without any work from the others: part <= 0, or part < 1. */
-static bool tells_empty(const struct run *run, uint8_t condition, const struct value *difference)
+static bool tells_empty(const struct run *run, uint16_t condition, const struct value *difference)
 {
     if (difference->space != SPACE_NUMBER || difference->count != 1)
         return false;
@@ -444,13 +447,21 @@ static bool tells_empty(const struct run *run, uint8_t condition, const struct v
     }
 }
 
+/* During a look at a loop: whether the condition depends on what other threads may change, and on nothing against it that
+ * the turns carry on themselves. */
+static bool polled(const struct value *left, const struct value *right)
+{
+    uint16_t one = left->taints & (TAINT_LOADED | TAINT_LOCK), other = right->taints & (TAINT_LOADED | TAINT_LOCK);
+    return ((one | other) & TAINT_LOADED) && one != TAINT_LOCK && other != TAINT_LOCK;
+}
+
 static void branch(struct run *run, struct frame *frame, int32_t block, struct state *state, const struct instruction *last,
                    int32_t loop, struct exits *exits)
 {
     const struct block *of = &frame->function->blocks[block];
     struct value left = state->left, right = state->right, difference;
     bool known = value_add(&left, &right, -1, &difference);
-    uint8_t taints = taints_of(&left) | taints_of(&right);
+    uint16_t taints = value_compared(&left, &right);
     if (taints & TAINT_LOCK)
         run_reject(run, VSCAF_REASON_WAITS, last->address, "");
     if (taints & TAINT_TEAM)
@@ -458,8 +469,12 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
     int holds = known ? decide(run, last, state, &difference) : -1;
     bool divides = share_condition_divides(run, &left, &right);
     bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
+    bool polls = run->look.loop != 0 && polled(&left, &right);
+    run->look.polls |= polls;
+    if (run->look.loop != 0 && !polls)
+        taints &= (uint16_t)~TAINT_LOADED;
     bool guard = known && tells_empty(run, last->condition, &difference);
-    bool opens = !divides && (taints & (TAINTS_NUMBER | TAINT_SHARE));
+    bool opens = !divides && ((taints & (TAINTS_NUMBER | TAINT_SHARE)) || (polls && run->look.branches));
     /* A loop over shares is left when the thread's turns are done. */
     if (opens && exits->instance != 0 && run->symbols.loops[exits->instance].mode != LOOP_WHOLE)
         for (int way = 0; way < 2; way++)
@@ -467,7 +482,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
     for (int way = 0; way < 2; way++) {
         if (of->next[way] == CODE_NONE || holds == !way)
             continue;
-        uint8_t condition = way ? last->condition : opposite(last->condition);
+        uint16_t condition = way ? last->condition : opposite(last->condition);
         struct state *copy = state_new(run, state);
         if (copy == NULL)
             return;
@@ -484,13 +499,14 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
             opens = true;
         }
         if ((opens || divides || once) && holds < 0) {
-            if (copy->branch_count == BRANCHES_MAX)
+            if (copy->branch_count == BRANCHES_MAX) {
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, last->address, "many branches by the thread's number");
-            else
+                run->look.lost = true;
+            } else
                 copy->branches[copy->branch_count++] = (struct open_branch){.function = frame->number,
                                                                             .joins = of->joins,
                                                                             .taints = taints,
-                                                                            .ways = (uint8_t)(way + 1),
+                                                                            .ways = (uint16_t)(way + 1),
                                                                             .once = once,
                                                                             .guard = guard,
                                                                             .divides = !divides ? 0 : larger ? 1 : 2};
@@ -520,12 +536,18 @@ static void run_block(struct run *run, struct frame *frame, int32_t block, int32
     for (uint32_t i = 0; i < of->count && goes_on; i++) {
         const struct instruction *instruction = &frame->function->instructions[of->first + i];
         run->steps++;
+        if (instruction->flags_read & state->flags_kept)
+            run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "a flag of an earlier instruction");
+        if (instruction->sets_flags)
+            state->flags_kept = INSTRUCTION_FLAGS & ~instruction->flags_set;
         if (out_of_steps(run, instruction->address))
             break;
         switch (instruction->flow) {
         case FLOW_NEXT:
             step_instruction(run, state, instruction);
             goes_on = instruction->operation != OPERATION_ENDS;
+            if (!goes_on && numbered(state_branch_taints(state)))
+                run_reject(run, VSCAF_REASON_TELLS, instruction->address, "");
             break;
         case FLOW_CALL:
         case FLOW_CALL_INDIRECT: goes_on = call_target(run, state, instruction, false); break;
@@ -651,8 +673,8 @@ static bool run_turns(struct run *run, struct frame *frame, int32_t loop, const 
 /* What a loop does to one place. */
 enum change { CHANGE_NONE, CHANGE_STEPS, CHANGE_CYCLES, CHANGE_DIGITS, CHANGE_RELOADED, CHANGE_ANY };
 struct changing {
-    uint8_t kind;
-    uint8_t taints, flags;
+    uint16_t kind;
+    uint16_t taints, flags;
     struct value step;
 };
 
@@ -662,9 +684,9 @@ struct changes {
     bool stack_changes, thread_changes; /* arrays there */
     int64_t arrays_from;
     struct changing slots[SLOTS_MAX];
-    uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
+    uint16_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
     bool stack_sums, thread_sums, epoch;
-    uint8_t exit_taints;
+    uint16_t exit_taints;
     bool stores[3];
     bool wrong; /* a place was thought to change in steps, but does not: what followed from that must be forgotten */
 };
@@ -732,13 +754,13 @@ static struct value turn_value(struct run *run, const struct changing *change, c
     struct value value = *in, steps;
     if (change->kind == CHANGE_NONE)
         return value;
-    uint8_t flags = in->flags & change->flags;
+    uint16_t flags = in->flags & change->flags;
     if (loop->mode == LOOP_WHOLE)
         origin = in->origin;
     if (change->kind == CHANGE_STEPS) {
         struct value turns = value_of_symbol(loop->counter, 0);
         if (value_multiply(&run->symbols, &turns, &change->step, &steps) && value_add(in, &steps, 1, &value)) {
-            value.taints |= change->taints & (uint8_t)~(TAINT_SHARE | TAINT_TURN);
+            value.taints |= change->taints & (uint16_t)~(TAINT_SHARE | TAINT_TURN);
             share_recognize(run, state, &value);
             value.flags = flags;
             value.origin = flags & FLAG_SUM ? origin : 0;
@@ -756,7 +778,7 @@ static struct value turn_value(struct run *run, const struct changing *change, c
             digit->partial = loop->mode != LOOP_SHARE || run->symbols.all[low].left != loop->start;
             counts = counts && !digit->partial;
         }
-        value.taints = (uint8_t)((in->taints & ~TAINT_SHARE) | (counts ? TAINT_TURN : TAINT_SHARE));
+        value.taints = (uint16_t)((in->taints & ~TAINT_SHARE) | (counts ? TAINT_TURN : TAINT_SHARE));
         value.flags = 0;
         value.origin = 0;
         return value;
@@ -776,14 +798,15 @@ static struct value turn_value(struct run *run, const struct changing *change, c
     bool cycle = change->kind == CHANGE_CYCLES && loop->mode == LOOP_CYCLES;
     uint32_t symbol = symbol_of(&run->symbols, hash_mix64(loop->key, hash_mix64(place, change->kind)),
                                 change->kind == CHANGE_CYCLES ? SYMBOL_CYCLE : SYMBOL_TURN, instance);
-    uint8_t taints = (uint8_t)(taints_of(in) | change->taints);
+    uint16_t taints = (uint16_t)(taints_of(in) | change->taints);
     if (cycle)
-        taints = (uint8_t)((taints & ~(TAINTS_NUMBER | TAINT_SHARE)) | TAINT_TURN);
+        taints = (uint16_t)((taints & ~(TAINTS_NUMBER | TAINT_SHARE)) | TAINT_TURN);
     else if (change->kind == CHANGE_CYCLES)
         taints |= TAINTS_NUMBER;
     else if (loop->mode != LOOP_WHOLE) /* what earlier turns have left */
         taints |= TAINT_SHARE;
     run->symbols.all[symbol].partial = (taints & TAINT_SHARE) != 0;
+    run->symbols.all[symbol].steps = change->kind == CHANGE_CYCLES;
     value = value_of_symbol(symbol, taints);
     value.flags = flags;
     value.origin = flags & FLAG_SUM ? origin : 0;
@@ -798,7 +821,7 @@ static bool is_reloaded(const struct run *run, const struct value *one, const st
     if (!value_is_symbol(one, &first) || !value_is_symbol(other, &second))
         return false;
     const struct symbol *left = &run->symbols.all[first], *right = &run->symbols.all[second];
-    const uint8_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN;
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN;
     return left->kind == SYMBOL_LOAD && right->kind == SYMBOL_LOAD && left->work == right->work && left->bytes == right->bytes
            && !((left->taints | right->taints) & tells) && !left->partial && !right->partial;
 }
@@ -812,7 +835,7 @@ static bool learn_change(struct run *run, struct changes *changes, struct changi
     change->taints |= taints_of(end);
     change->flags &= end->flags;
     if (end->origin != start->origin)
-        change->flags &= (uint8_t)~FLAG_SUM;
+        change->flags &= (uint16_t)~FLAG_SUM;
     struct value plain_start = *start, plain_end = *end;
     plain_start.taints = plain_end.taints = plain_start.flags = plain_end.flags = 0;
     plain_start.origin = plain_end.origin = 0;
@@ -864,7 +887,7 @@ static bool learn_change(struct run *run, struct changes *changes, struct changi
     default: break;
     }
     if (change->kind == CHANGE_CYCLES)
-        change->taints &= (uint8_t)~(TAINTS_NUMBER | TAINT_TURN);
+        change->taints &= (uint16_t)~(TAINTS_NUMBER | TAINT_TURN);
     return before.kind != change->kind || before.taints != change->taints || before.flags != change->flags;
 }
 
@@ -1129,7 +1152,7 @@ static bool ends_cycle(struct run *run, const struct state *in, const struct loo
 static bool leaves_at_once(const struct run *run, const struct loop_exit *exit, uint32_t instance)
 {
     struct value difference;
-    const uint8_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
     if (!value_add(&exit->left, &exit->right, -1, &difference) || (difference.taints & tells) || difference.count == 0)
         return false;
     for (size_t i = 0; i < difference.count; i++) {
@@ -1175,9 +1198,9 @@ static bool learn(struct run *run, struct frame *frame, int32_t loop, struct cha
                   const struct state *turn, const struct exits *exits, uint32_t instance)
 {
     bool more = false;
-    uint8_t exit_taints = 0;
+    uint16_t exit_taints = 0;
     for (size_t i = 0; i < exits->count; i++)
-        exit_taints |= (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
+        exit_taints |= value_compared(&exits->all[i].left, &exits->all[i].right) & (TAINTS_NUMBER | TAINT_SHARE);
     more |= exit_taints != changes->exit_taints;
     changes->exit_taints = exit_taints;
     uint32_t start = 0;
@@ -1186,7 +1209,7 @@ static bool learn(struct run *run, struct frame *frame, int32_t loop, struct cha
     if (getenv("DBG")) { for (size_t i = 0; i < exits->count; i++) { struct value d; bool ok = value_add(&exits->all[i].left, &exits->all[i].right, -1, &d); fprintf(stderr, "DBG loop %lx exit %zu place %d cond %d ok %d space %d off %ld taints %x:", (long)block_address(frame, frame->function->loops[loop].header), i, place_of_exit(frame, loop, exits, &exits->all[i]), exits->all[i].condition, ok, d.space, (long)d.offset, d.taints); for (size_t k = 0; k < d.count; k++) fprintf(stderr, " %ld*k%d(%u)", (long)d.terms[k].factor, run->symbols.all[d.terms[k].symbol].kind, d.terms[k].symbol); fprintf(stderr, " mode %d\n", mode); } }
     if (mode != (enum loop_mode)of->mode || start != of->start) {
         /* What was learned of sums was learned as if each thread took every turn. */
-        of->mode = (uint8_t)mode;
+        of->mode = (uint16_t)mode;
         of->start = start;
         forget_changes(changes, true);
         return true;
@@ -1234,7 +1257,7 @@ static bool learn(struct run *run, struct frame *frame, int32_t loop, struct cha
     for (size_t i = 0; i < in->slot_count; i++) {
         const struct slot *slot = &in->slots[i];
         const struct slot *other = state_slot((struct state *)(uintptr_t)end, slot->place, slot->bytes);
-        uint8_t taints = slot->place >= THREAD_PLACES ? own->thread_taints | own->thread_float_taints
+        uint16_t taints = slot->place >= THREAD_PLACES ? own->thread_taints | own->thread_float_taints
                                                       : own->stack_taints | own->stack_float_taints | own->spilled_taints;
         struct value gone = run_unknown(run, 1, (uint64_t)slot->place, taints, instance);
         more |= learn_change(run, changes, &changes->slots[i], &slot->value, &turn->slots[i].value,
@@ -1310,47 +1333,257 @@ static void replace_counter(struct state *state, uint32_t counter, const struct 
         state_add_range(state, &all[i].low, &all[i].high, all[i].earlier);
 }
 
-/* A loop that only looks at shared memory until another thread changes it: whether it is left does not depend on what it
- * does itself. */
-static void check_wait(struct run *run, const struct exits *exits, uint32_t instance, bool barrier, uint64_t at)
+/* What a loop is made of, for a look at it. */
+struct looked {
+    struct frame *frame;
+    int32_t loop;
+    const struct state *in;
+    const struct changes *changes;
+    uint32_t instance, counter;
+    uint64_t written;   /* registers, by bit */
+    bool stores_floats; /* in memory */
+};
+
+static void find_written(struct looked *looked)
 {
+    const struct function *function = looked->frame->function;
+    for (size_t b = 0; b < function->block_count; b++) {
+        const struct block *block = &function->blocks[b];
+        for (uint32_t i = 0; code_in_loop(function, (int32_t)b, looked->loop) && i < block->count; i++) {
+            const struct instruction *instruction = &function->instructions[block->first + i];
+            bool vector = false, memory = false;
+            for (size_t o = 0; o < instruction->count; o++) {
+                const struct operand *operand = &instruction->operands[o];
+                bool is_register = operand->kind == OPERAND_REGISTER && operand->number < REGISTERS;
+                vector |= is_register && operand->number >= REGISTER_VECTOR;
+                memory |= operand->kind == OPERAND_MEMORY && operand->writes;
+                if (is_register && operand->writes)
+                    looked->written |= UINT64_C(1) << operand->number;
+            }
+            looked->written |= instruction->writes_more;
+            looked->stores_floats |= vector && memory;
+            if (instruction->flow == FLOW_CALL || instruction->flow == FLOW_CALL_INDIRECT)
+                looked->written |= ~UINT64_C(0) << REGISTER_VECTOR | CALL_CHANGES;
+        }
+    }
+    looked->written &= ~(UINT64_C(1) << RSP);
+}
+
+static void look_at(uint16_t *taints, bool carried, uint16_t learned)
+{
+    *taints = (uint16_t)((*taints & ~(TAINT_LOADED | TAINT_LOCK)) | (carried ? TAINT_LOCK : 0) | (learned & TAINT_LOADED));
+}
+
+/* A turn's start for a look. `learned` has the taints of earlier turns' ends. */
+static void make_look(struct run *run, struct state *turn, const struct looked *looked, const struct state *learned)
+{
+    make_turn(run, turn, looked->in, looked->changes, looked->instance, looked->frame);
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        look_at(&turn->registers[r].taints, looked->written >> r & 1, learned->registers[r].taints);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
+        look_at(&turn->vectors[v].taints, looked->written >> (v + REGISTER_VECTOR) & 1, learned->vectors[v].taints);
+    for (size_t i = 0; i < turn->slot_count; i++) {
+        struct slot *slot = &turn->slots[i];
+        bool changes = looked->changes->slots[i].kind != CHANGE_NONE || ((slot->holds & HOLDS_FLOATING) && looked->stores_floats);
+        const struct slot *end = state_slot((struct state *)(uintptr_t)learned, slot->place, slot->bytes);
+        look_at(&slot->value.taints, changes, end != NULL ? end->value.taints : 0);
+    }
+    look_at(&turn->stack_taints, false, learned->stack_taints);
+    look_at(&turn->thread_taints, false, learned->thread_taints);
+    look_at(&turn->stack_float_taints, false, learned->stack_float_taints);
+    look_at(&turn->thread_float_taints, false, learned->thread_float_taints);
+    look_at(&turn->spilled_taints, false, learned->spilled_taints);
+    look_at(&turn->left.taints, false, 0);
+    for (size_t i = 0; i < turn->branch_count; i++)
+        turn->branches[i].taints &= (uint16_t)~(TAINT_LOADED | TAINT_LOCK);
+}
+
+static bool learn_taints(uint16_t *taints, uint16_t end)
+{
+    bool more = end & ~*taints & TAINT_LOADED;
+    *taints |= end & TAINT_LOADED;
+    return more;
+}
+
+/* Adds what a turn's end has to what is known of ends. True: it is more. */
+static bool learn_look(struct state *learned, const struct state *end)
+{
+    bool more = false;
+    struct state *areas = learned;
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        more |= learn_taints(&learned->registers[r].taints, end->registers[r].taints);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
+        more |= learn_taints(&learned->vectors[v].taints, end->vectors[v].taints);
+    for (size_t i = 0; i < end->slot_count; i++) {
+        const struct slot *slot = &end->slots[i];
+        struct slot *same = state_slot(learned, slot->place, slot->bytes);
+        bool thread = slot->place >= THREAD_PLACES;
+        if (same != NULL)
+            more |= learn_taints(&same->value.taints, slot->value.taints);
+        if (same == NULL && (slot->holds & HOLDS_INTEGER))
+            more |= learn_taints(thread ? &areas->thread_taints : &areas->spilled_taints, slot->value.taints);
+        if (same == NULL && (slot->holds & HOLDS_FLOATING))
+            more |= learn_taints(thread ? &areas->thread_float_taints : &areas->stack_float_taints, slot->value.taints);
+    }
+    more |= learn_taints(&areas->stack_taints, end->stack_taints);
+    more |= learn_taints(&areas->thread_taints, end->thread_taints);
+    more |= learn_taints(&areas->stack_float_taints, end->stack_float_taints);
+    more |= learn_taints(&areas->thread_float_taints, end->thread_float_taints);
+    more |= learn_taints(&areas->spilled_taints, end->spilled_taints);
+    return more;
+}
+
+/* Whether the loop ends when another thread changes shared memory. `exits` becomes what the look has found. */
+static bool look(struct run *run, const struct looked *looked, bool floats, bool still, bool branches, struct exits *exits)
+{
+    struct state *learned = calloc(1, sizeof *learned), *turn = malloc(sizeof *turn);
+    if (learned == NULL || turn == NULL) {
+        run->no_memory = true;
+        free(learned);
+        free(turn);
+        return false;
+    }
+    uint16_t heap = run->heap_taints;
+    assert(!run->silent && run->look.loop == 0);
+    run->heap_taints &= (uint16_t)~(TAINT_LOADED | TAINT_LOCK);
+    run->silent = true;
+    run->look = (struct wait_look){.loop = looked->instance, .floats = floats, .still = still, .branches = branches};
+    memcpy(learned->slots, looked->in->slots, looked->in->slot_count * sizeof learned->slots[0]);
+    learned->slot_count = looked->in->slot_count;
+    for (size_t i = 0; i < learned->slot_count; i++)
+        learned->slots[i].value.taints = 0;
+    bool more = true;
+    for (unsigned round = 0; round < LOOKS_MAX && more && !out_of_steps(run, 0); round++) {
+        size_t sums = run->look.sum_count;
+        uint16_t before = run->heap_taints;
+        exits_free(exits);
+        make_look(run, turn, looked, learned);
+        run_once(run, looked->frame, looked->loop, turn, exits);
+        more = exits->back != NULL && learn_look(learned, exits->back);
+        more |= (sums == 0 && run->look.sum_count > 0) || before != run->heap_taints;
+    }
+    bool clean = exits->count == 0, any = false;
+    for (size_t i = 0; i < exits->count; i++) {
+        const struct loop_exit *exit = &exits->all[i];
+        bool polls = polled(&exit->left, &exit->right), under = false;
+        for (size_t b = 0; b < exit->state->branch_count; b++)
+            under |= exit->state->branches[b].taints & TAINT_LOADED;
+        any |= polls;
+        clean |= !polls && !under;
+    }
+    bool waits = more || run->look.lost || any || !clean
+                 || (run->look.polls && run->symbols.loops[looked->instance].yields);
+    run->heap_taints = heap;
+    run->look = (struct wait_look){0};
+    run->silent = false;
+    free(learned);
+    free(turn);
+    return waits;
+}
+
+/* True if the number of turns alone comes nearer to this way out in each turn. */
+static bool ends_by_turns(const struct run *run, const struct loop_exit *exit, const struct looked *looked)
+{
+    struct value difference, rest, turn = value_of_symbol(looked->counter, 0);
+    if (!value_add(&exit->left, &exit->right, -1, &difference))
+        return false;
+    int64_t factor = value_factor(&difference, looked->counter);
+    return factor != 0 && value_add(&difference, &turn, -factor, &rest)
+           && !value_varies(&run->symbols, &rest, looked->instance);
+}
+
+static bool in_each_turn(const struct function *function, int32_t loop, int32_t block)
+{
+    int32_t header = function->loops[loop].header;
+    for (size_t b = 0; b < function->block_count; b++) {
+        int32_t at = (int32_t)b;
+        const struct block *last = &function->blocks[b];
+        if (!code_in_loop(function, at, loop) || (last->next[0] != header && last->next[1] != header))
+            continue;
+        while (at != block && at != header && at >= 0)
+            at = function->blocks[at].dominator;
+        if (at != block)
+            return false;
+    }
+    return true;
+}
+
+/* A loop that looks at shared memory until another thread changes it: whether it is left does not depend on what it does
+ * itself. `loads`: whether its turns read shared memory at all. */
+static void check_wait(struct run *run, struct looked *looked, const struct exits *exits, bool barrier, bool loads)
+{
+    uint32_t instance = looked->instance;
+    uint64_t at = block_address(looked->frame, looked->frame->function->loops[looked->loop].header);
+    bool still_loads = true, fixed = true;
+    bool counts = !run->symbols.loops[instance].yields; /* all its ends are turns that come by themselves */
+    uint16_t numbers = state_branch_taints(looked->in);
     for (size_t i = 0; i < exits->count; i++) {
         const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
-        if (!((taints_of(sides[0]) | taints_of(sides[1])) & TAINT_LOADED))
-            return;
+        uint16_t taints = value_compared(sides[0], sides[1]);
+        still_loads &= (taints & TAINT_LOADED) != 0;
         for (size_t s = 0; s < 2; s++)
             for (size_t t = 0; t < sides[s]->count; t++) {
                 const struct symbol *symbol = &run->symbols.all[sides[s]->terms[t].symbol];
+                bool varies = symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance);
                 bool still = symbol->kind == SYMBOL_LOAD
                              && !(symbol->left != 0 && loop_inner(&run->symbols, symbol->left, instance) == symbol->left);
-                if (!still && symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance))
-                    return;
+                still_loads &= still || !varies;
+                fixed &= !varies;
             }
+        counts &= ends_by_turns(run, &exits->all[i], looked) && in_each_turn(looked->frame->function, looked->loop, exits->all[i].from);
+        fixed &= !(taints & TAINT_LOADED);
+        numbers |= taints;
     }
+    /* For ever, or not at all. */
+    if (fixed && numbered(numbers))
+        run_reject(run, VSCAF_REASON_TELLS, at, "");
     if (exits->count == 0 || barrier)
         return;
+    struct exits seen = {0};
+    bool waits = still_loads, later = false;
+    if (!waits && loads && !counts) {
+        find_written(looked);
+        if (run->epochs) {
+            waits = look(run, looked, false, false, true, &seen);
+        } else {
+            /* The section stores no integers in shared memory, but it may store others. */
+            waits = look(run, looked, true, false, false, &seen) || look(run, looked, true, true, true, &seen);
+            later = waits;
+        }
+    }
+    if (!waits) {
+        exits_free(&seen);
+        return;
+    }
     /* Flags of the threads: by the rule for such places (inspect.c). */
-    bool flags = true;
-    for (size_t i = 0; i < exits->count; i++) {
+    bool flags = seen.count == 0 || seen.count == exits->count;
+    for (size_t i = 0; i < exits->count && flags; i++) {
         uint32_t left, right;
         const struct symbol *symbol = NULL;
         if (value_is_symbol(&exits->all[i].left, &left))
             symbol = &run->symbols.all[left];
         if ((symbol == NULL || symbol->kind != SYMBOL_LOAD) && value_is_symbol(&exits->all[i].right, &right))
             symbol = &run->symbols.all[right];
+        bool neither = seen.count > 0
+                       && !((seen.all[i].left.taints | seen.all[i].right.taints) & (TAINT_LOADED | TAINT_LOCK));
         if (symbol != NULL && symbol->kind == SYMBOL_LOAD && numbered(symbol->taints))
             memory_note_wait(run, symbol->work);
         else
-            flags = false;
+            flags = neither;
     }
-    if (!flags)
+    exits_free(&seen);
+    if (!flags && later) {
+        run->waits_for_float = true;
+        run->waits_at = at;
+    } else if (!flags) {
         run_reject(run, VSCAF_REASON_WAITS, at, "");
+    }
 }
 
 /* What decides how often a loop turned, if it was left here: its conditions, and the ways inside it that lead here. */
-static uint8_t ended_by(const struct changes *changes, const struct state *in, const struct state *left)
+static uint16_t ended_by(const struct changes *changes, const struct state *in, const struct state *left)
 {
-    uint8_t taints = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
+    uint16_t taints = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
     for (size_t i = 0; i < left->branch_count; i++) {
         const struct open_branch *branch = &left->branches[i];
         bool before = false;
@@ -1370,9 +1603,9 @@ static bool same_value(const struct value *one, const struct value *other)
 }
 
 /* Marks a value that depends on how often the thread took the loop's turns, or on which they were. */
-static void mark_left(struct run *run, struct value *value, uint8_t taints, uint64_t place)
+static void mark_left(struct run *run, struct value *value, uint16_t taints, uint64_t place)
 {
-    uint8_t flags = value->flags;
+    uint16_t flags = value->flags;
     uint16_t origin = value->origin;
     *value = run_unknown(run, place, value_hash(value), taints_of(value) | taints, value_loop(&run->symbols, value));
     value->flags = flags;
@@ -1381,32 +1614,32 @@ static void mark_left(struct run *run, struct value *value, uint8_t taints, uint
 
 /* A loop's end. What a turn left is that of the last one, and of a divided loop each thread has another last turn. */
 static void leave_value(struct run *run, const struct state *state, struct value *value, const struct value *in,
-                        const struct changing *change, uint32_t instance, uint8_t exit_taints, uint64_t place, uint16_t origin)
+                        const struct changing *change, uint32_t instance, uint16_t exit_taints, uint64_t place, uint16_t origin)
 {
     enum loop_mode mode = run->symbols.loops[instance].mode;
     if (change->kind == CHANGE_NONE && same_value(value, in))
         return;
     if (mode != LOOP_WHOLE && value->origin == origin)
         value->origin = in->flags & FLAG_SUM ? in->origin : 0;
-    uint8_t flags = value->flags;
+    uint16_t flags = value->flags;
     /* The turn is gone from it. */
     if (!value_varies(&run->symbols, value, instance))
-        value->taints &= (uint8_t)~TAINT_TURN;
+        value->taints &= (uint16_t)~TAINT_TURN;
     share_recognize(run, state, value);
     value->flags = flags;
-    uint8_t taints = mode != LOOP_WHOLE && (value->taints & TAINT_TURN) ? TAINT_SHARE : mode == LOOP_WHOLE ? exit_taints : 0;
-    value->taints &= (uint8_t)(mode != LOOP_WHOLE ? ~TAINT_TURN : 0xff);
+    uint16_t taints = mode != LOOP_WHOLE && (value->taints & TAINT_TURN) ? TAINT_SHARE : mode == LOOP_WHOLE ? exit_taints : 0;
+    value->taints &= (uint16_t)(mode != LOOP_WHOLE ? ~TAINT_TURN : 0xff);
     if (taints)
         mark_left(run, value, taints, place);
 }
 
-static uint8_t without_turn(uint8_t taints)
+static uint16_t without_turn(uint16_t taints)
 {
-    return taints & TAINT_TURN ? (uint8_t)((taints & ~TAINT_TURN) | TAINT_SHARE) : taints;
+    return taints & TAINT_TURN ? (uint16_t)((taints & ~TAINT_TURN) | TAINT_SHARE) : taints;
 }
 
 static void leave_shares(struct run *run, struct state *left, const struct state *in, const struct changes *changes,
-                         uint32_t instance, uint8_t exit_taints)
+                         uint32_t instance, uint16_t exit_taints)
 {
     uint64_t key = run->symbols.loops[instance].key;
     bool whole = run->symbols.loops[instance].mode == LOOP_WHOLE;
@@ -1545,15 +1778,17 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     free(written);
     exits_free(&exits);
     run->silent = silent;
-    uint64_t barriers = run->barriers;
+    uint64_t barriers = run->barriers, loads = run->loads;
     run_once(run, frame, loop, turn, &exits);
+    struct looked looked = {
+        .frame = frame, .loop = loop, .in = in, .changes = changes, .instance = instance, .counter = counter};
     if (!silent)
-        check_wait(run, &exits, instance, run->barriers != barriers, block_address(frame, of->header));
+        check_wait(run, &looked, &exits, run->barriers != barriers, run->loads != loads);
     run->loop = around;
     run->context = context;
     for (size_t i = 0; i < exits.count; i++) {
         struct state *left = exits.all[i].state;
-        uint8_t ended = ended_by(changes, in, left);
+        uint16_t ended = ended_by(changes, in, left);
         if (run->symbols.loops[instance].mode != LOOP_WHOLE && leaves_at_once(run, &exits.all[i], instance)) {
             struct value first = value_number(0);
             replace_counter(left, counter, &first);
@@ -1588,6 +1823,8 @@ bool follow_function(struct run *run, uint64_t entry, struct state *state, uint6
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, function != NULL && !function->understood ? function->stopped_at : from, "");
         return false;
     }
+    if (run->calls > 0 && run->file->has_tls)
+        kept_add_function(run->thread_data, entry);
     uint64_t context = run->context;
     run->context = hash_mix64(context, from);
     run->entries[run->calls] = entry;

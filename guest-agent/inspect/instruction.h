@@ -96,6 +96,9 @@ struct operand {
 
 #define OPERANDS 6u
 
+/* The flags that comparisons set: carry, parity, zero, sign, overflow. */
+#define INSTRUCTION_FLAGS UINT32_C(0x8c5)
+
 struct instruction {
     uint64_t address;
     uint8_t length;
@@ -108,6 +111,7 @@ struct instruction {
     bool is_unsigned;  /* the condition compares numbers without a sign */
     bool extends_sign; /* first = second, and its sign is in all upper bits */
     uint8_t holds; /* what its operands in memory hold (enum holds) */
+    uint32_t flags_set, flags_read; /* which, by bit; those that are not defined afterwards count as set */
     uint8_t count; /* of operands */
     uint8_t added; /* OPERATION_VECTOR_FUSED: the operand that is added, not multiplied; OPERANDS: none */
     uint8_t width; /* bytes of a fill or copy */

@@ -5,6 +5,8 @@
 
 #include "run.h"
 
+#define SECTION_STACK_END INT64_C(4096) /* above it is what only the runtime knows */
+
 bool state_is_divided(const struct state *state)
 {
     if (state->in_share > 0)
@@ -15,9 +17,9 @@ bool state_is_divided(const struct state *state)
     return false;
 }
 
-uint8_t state_branch_taints(const struct state *state)
+uint16_t state_branch_taints(const struct state *state)
 {
-    uint8_t taints = 0;
+    uint16_t taints = 0;
     for (size_t i = 0; i < state->branch_count; i++)
         if (!state->branches[i].once && !state->branches[i].divides && !state->branches[i].guard)
             taints |= state->branches[i].taints;
@@ -34,7 +36,7 @@ static bool state_depends_on_team(const struct state *state)
 }
 
 /* Whether taints name the thread or the team, other than as a proven share of divided work. */
-static bool numbered(uint8_t taints)
+static bool numbered(uint16_t taints)
 {
     return taints & TAINTS_NUMBER;
 }
@@ -49,7 +51,8 @@ uint64_t memory_thread_bytes(const struct elf_file *file)
 struct value memory_address(struct run *run, struct state *state, const struct operand *operand)
 {
     struct value address = {.offset = operand->value};
-    bool known = true;
+    bool known = true, upward = true;
+    uint16_t taints = 0;
     if (operand->absolute) {
         address.space = SPACE_IMAGE;
     } else if (operand->thread_segment) {
@@ -58,11 +61,15 @@ struct value memory_address(struct run *run, struct state *state, const struct o
     }
     if (operand->base != REGISTER_NONE) {
         struct value base = register_get(state, operand->base);
+        taints |= value_taints(&base);
+        upward = base.count == 0;
         known = value_add(&address, &base, 1, &address);
     }
     if (operand->index != REGISTER_NONE) {
         /* Of many indexes in a vector register: one address that is not known stands for all. */
         struct value index = any_register_get(state, operand->index), scaled;
+        taints |= value_taints(&index);
+        upward &= operand->index < REGISTERS_GENERAL && state->halves >> operand->index & 1;
         known &= operand->index < REGISTERS_GENERAL && value_scale(&index, operand->scale, &scaled);
         known = known && value_add(&address, &scaled, 1, &address);
     }
@@ -72,13 +79,10 @@ struct value memory_address(struct run *run, struct state *state, const struct o
             parts[0] = register_get(state, operand->base);
         if (operand->index != REGISTER_NONE)
             parts[1] = any_register_get(state, operand->index);
-        uint8_t taints = operand->thread_segment ? TAINT_PRIVATE : 0;
+        taints |= operand->thread_segment ? TAINT_PRIVATE : 0;
         uint64_t key = hash_mix64((uint64_t)operand->value, operand->scale);
-        for (size_t i = 0; i < 2; i++) {
-            taints |= parts[i].taints | (parts[i].space == SPACE_STACK ? TAINT_STACK : 0)
-                      | (parts[i].space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+        for (size_t i = 0; i < 2; i++)
             key = hash_mix64(key, value_hash(&parts[i]));
-        }
         uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &parts[0]), value_loop(&run->symbols, &parts[1]));
         return run_unknown(run, 0, key, taints, loop);
     }
@@ -86,12 +90,10 @@ struct value memory_address(struct run *run, struct state *state, const struct o
     if (run->file->fixed && address.space == SPACE_NUMBER && address.offset > 0 && elf_is_mapped(run->file, (uint64_t)address.offset)
         && (address.count == 0 || operand->base == REGISTER_NONE || elf_is_mapped(run->file, (uint64_t)operand->value)))
         address.space = SPACE_IMAGE;
-    if (address.space == SPACE_STACK)
-        address.taints |= TAINT_STACK;
-    if (address.space == SPACE_THREAD)
-        address.taints |= TAINT_PRIVATE;
     if (address.taints & TAINT_SHARE)
         share_recognize(run, state, &address);
+    address.taints = value_taints(&address);
+    address.flags = upward ? FLAG_UPWARD : 0;
     return address;
 }
 
@@ -110,6 +112,41 @@ static int64_t frame_end(const struct run *run, int64_t place)
         if (run->frames[i] > place)
             end = run->frames[i];
     return end;
+}
+
+/* Where the frame begins that holds a place of the stack. */
+static int64_t frame_start(const struct run *run, int64_t place)
+{
+    int64_t start = -THREAD_PLACES;
+    for (unsigned i = 0; i < run->calls; i++)
+        if (run->frames[i] <= place && run->frames[i] > start)
+            start = run->frames[i];
+    return start;
+}
+
+static bool not_negative(const struct run *run, uint32_t symbol)
+{
+    const struct symbol *of = &run->symbols.all[symbol];
+    switch (of->kind) {
+    case SYMBOL_OTHER:
+    case SYMBOL_LOAD:
+    case SYMBOL_TURN: return false;
+    case SYMBOL_PRODUCT: return not_negative(run, of->left) && not_negative(run, of->right);
+    default: return true;
+    }
+}
+
+/* Where an array of the stack may begin and end that has this place in it. */
+static void array_of(const struct run *run, const struct value *address, int64_t *from, int64_t *end)
+{
+    *from = address->offset;
+    *end = frame_end(run, address->offset);
+    if (address->flags & FLAG_UPWARD)
+        return;
+    /* An index that may go down: the array may begin before the constant part of the address. */
+    for (size_t i = 0; i < address->count; i++)
+        if (address->terms[i].factor < 0 || !not_negative(run, address->terms[i].symbol))
+            *from = frame_start(run, address->offset);
 }
 
 /* The place of own memory at a fixed distance. */
@@ -253,7 +290,7 @@ static bool is_bound(const struct run *run, const struct value *value)
 {
     bool bound = true;
     for (size_t i = 0; i < value->count; i++) {
-        uint8_t kind = run->symbols.all[value->terms[i].symbol].kind;
+        uint16_t kind = run->symbols.all[value->terms[i].symbol].kind;
         bound &= kind == SYMBOL_START || kind == SYMBOL_PART;
     }
     return bound;
@@ -308,7 +345,7 @@ static bool is_made_of_slots(const struct state *state, const struct value *addr
 }
 
 /* What own memory holds may be from an earlier turn of divided work, so it depends on which turns are the thread's. */
-static uint8_t from_earlier_turns(struct run *run, const struct state *state, const struct value *address, unsigned bytes)
+static uint16_t from_earlier_turns(struct run *run, const struct state *state, const struct value *address, unsigned bytes)
 {
     bool stores = false;
     if (run->lenient)
@@ -354,11 +391,83 @@ uint64_t memory_constant(int64_t number)
     return hash_mix64(UINT64_C(0xc057), (uint64_t)number);
 }
 
+/* True if it is another place in each turn of the loop. */
+static bool steps_with(const struct run *run, uint32_t symbol, uint32_t loop)
+{
+    const struct symbol *of = &run->symbols.all[symbol];
+    switch (of->kind) {
+    case SYMBOL_COUNTER: return of->loop == loop;
+    case SYMBOL_CYCLE:
+    case SYMBOL_TURN: return of->steps && of->loop == loop;
+    case SYMBOL_LOAD: return of->steps && of->left == loop;
+    case SYMBOL_PRODUCT: return steps_with(run, of->left, loop) || steps_with(run, of->right, loop);
+    default: return false;
+    }
+}
+
+static bool address_steps(const struct run *run, const struct value *address, uint32_t loop)
+{
+    for (size_t i = 0; loop != 0 && i < address->count; i++)
+        if (steps_with(run, address->terms[i].symbol, loop))
+            return true;
+    return false;
+}
+
+uint16_t memory_loaded(const struct run *run, const struct value *address, bool floating)
+{
+    const struct wait_look *look = &run->look;
+    if (look->loop == 0)
+        return TAINT_LOADED;
+    if (look->floats && !floating)
+        return 0; /* the section stores no integers */
+    uint64_t place = value_hash(address);
+    for (size_t i = 0; i < look->sum_count; i++)
+        if (look->sums[i] == place)
+            return TAINT_LOCK;
+    bool varies = value_varies(&run->symbols, address, look->loop);
+    return address_steps(run, address, look->loop) || (look->still && varies) ? 0 : TAINT_LOADED;
+}
+
+uint16_t memory_loaded_before(const struct run *run, const struct value *value)
+{
+    uint32_t symbol;
+    if (!run->look.floats || !value_is_symbol(value, &symbol) || run->symbols.all[symbol].kind != SYMBOL_LOAD)
+        return 0;
+    const struct symbol *load = &run->symbols.all[symbol];
+    bool varies = load->left != 0 && loop_inner(&run->symbols, load->left, run->look.loop) == load->left;
+    return (load->steps && load->left == run->look.loop) || (run->look.still && varies) ? 0 : TAINT_LOADED;
+}
+
+uint16_t memory_held(const struct run *run, const struct state *state, const struct value *address)
+{
+    uint16_t of = value_taints(address), taints = of & (TAINTS_NUMBER | TAINT_SHARE);
+    int64_t from = run->taken, end; /* where a pointer may lead that is not known */
+    if (address->space == SPACE_STACK)
+        array_of(run, address, &from, &end);
+    end = SECTION_STACK_END; /* its length is not known */
+    if (of & TAINT_STACK)
+        taints |= state->stack_taints | state->stack_float_taints | state->spilled_taints;
+    if (of & TAINT_PRIVATE)
+        taints |= state->thread_taints | state->thread_float_taints;
+    for (size_t i = 0; i < state->slot_count; i++) {
+        const struct slot *slot = &state->slots[i];
+        bool thread = slot->place >= THREAD_PLACES, reached = slot->place < end && slot->place + slot->bytes > from;
+        if (thread ? of & TAINT_PRIVATE : (of & TAINT_STACK) && reached)
+            taints |= value_taints(&slot->value);
+    }
+    if (of & TAINT_HEAP)
+        taints |= run->heap_taints;
+    bool constant = address->space == SPACE_IMAGE && address->count == 0 && elf_is_constant(run->file, (uint64_t)address->offset, 1);
+    if (!constant && (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE))
+        taints |= memory_loaded(run, address, false);
+    return taints;
+}
+
 struct value memory_load(struct run *run, struct state *state, const struct value *address, unsigned bytes, enum holds holds,
                          uint64_t at)
 {
-    int64_t place, constant = 0;
-    bool is_constant = false;
+    int64_t place, content = 0;
+    bool has_content = false;
     struct value loaded;
     if (address->space == SPACE_THREAD && outside_thread_data(run, address)) {
         /* The thread control block: the stack's guard, and the thread pointer itself. */
@@ -373,7 +482,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         read_thread_data(run, state, address, bytes, at);
     if (address->space == SPACE_STACK || address->space == SPACE_THREAD) {
         bool stack = address->space == SPACE_STACK;
-        uint8_t taints = state_own_taints(state, !stack, holds), flags = 0;
+        uint16_t taints = state_own_taints(state, !stack, holds), flags = 0;
         if (stack && (holds & HOLDS_INTEGER) && (address->count == 0 || bytes <= 8))
             taints |= state->spilled_taints;
         if (fixed_place(address, &place)) {
@@ -386,14 +495,16 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
                 return slot->value;
         }
         /* An array, or a part of something: it may hold whatever was stored in such places. */
+        int64_t from, end;
+        array_of(run, address, &from, &end);
         for (size_t i = 0; i < state->slot_count; i++) {
             const struct slot *slot = &state->slots[i];
             if ((slot->place >= THREAD_PLACES) == stack || !(slot->holds & holds))
                 continue; /* a program does not read integers as floating-point numbers */
             bool overlaps = slot->place + slot->bytes > place && slot->place < place + (int64_t)bytes;
-            bool in_array = slot->place >= place && (!stack || slot->place < frame_end(run, address->offset));
+            bool in_array = !stack || (slot->place < end && slot->place + slot->bytes > from);
             if (address->count > 0 ? in_array : overlaps)
-                taints |= slot->value.taints;
+                taints |= value_taints(&slot->value);
         }
         /* Which of its elements is read. */
         taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
@@ -427,8 +538,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         }
         const unsigned char *from_file = elf_at(run->file, from, bytes);
         if (from_file != NULL && bytes == 8 && elf_is_constant(run->file, from, bytes)) {
-            memcpy(&constant, from_file, 8);
-            is_constant = true;
+            memcpy(&content, from_file, 8);
+            has_content = true;
         }
         if (holds != HOLDS_FLOATING && from_file != NULL && (bytes == 4 || bytes == 8) && elf_is_constant(run->file, from, bytes)) {
             int64_t number = 0;
@@ -439,23 +550,32 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     }
     if (address->taints & TAINT_PRIVATE)
         run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
-    uint8_t taints = TAINT_LOADED;
-    if (address->taints & TAINT_STACK)
-        taints |= state_own_taints(state, false, holds);
+    bool constant = address->space == SPACE_IMAGE && address->count == 0 && elf_is_constant(run->file, (uint64_t)address->offset, bytes);
+    uint16_t taints = constant && run->look.loop != 0 ? 0 : memory_loaded(run, address, holds == HOLDS_FLOATING);
+    run->loads += !constant;
+    if (address->taints & (TAINT_STACK | TAINT_HEAP)) /* one of several places, some of them the thread's own */
+        taints |= memory_held(run, state, address);
     if (numbered(address->taints)) {
         note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
         /* What it holds belongs to that number. */
         taints |= address->taints & TAINTS_NUMBER;
     }
     taints |= address->taints & (TAINT_SHARE | TAINT_TURN);
+    if (address->taints & (TAINT_STACK | TAINT_HEAP)) {
+        /* What the section stores in its own memory begins no new epoch. */
+        loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
+        loaded.flags = FLAG_SELF;
+        return loaded;
+    }
     uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, address), state->epoch_loop);
     uint64_t key = hash_mix64(hash_mix64(value_hash(address), bytes), state->epoch);
     uint32_t symbol = symbol_of(&run->symbols, key, SYMBOL_LOAD, loop);
     run->symbols.all[symbol].taints |= address->taints;
     run->symbols.all[symbol].partial = (taints & TAINT_SHARE) != 0;
-    run->symbols.all[symbol].bytes = (uint8_t)bytes;
+    run->symbols.all[symbol].bytes = (uint16_t)bytes;
     run->symbols.all[symbol].left = value_loop(&run->symbols, address);
-    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : is_constant ? memory_constant(constant) : place_of(run, address);
+    run->symbols.all[symbol].steps = address_steps(run, address, run->symbols.all[symbol].left);
+    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : has_content ? memory_constant(content) : place_of(run, address);
     loaded = value_of_symbol(symbol, taints);
     loaded.flags = FLAG_SELF;
     return loaded;
@@ -480,9 +600,31 @@ static void new_version(const struct run *run, struct state *state, bool thread,
     *version = hash_mix64(hash_mix64(*version, at), run->steps);
 }
 
-/* Arrays of the own stack: any place above that is not a pointer may have changed. */
+void memory_note_taken(struct run *run, const struct value *pointer)
+{
+    if (pointer->space == SPACE_STACK && pointer->offset < run->taken)
+        run->taken = pointer->offset;
+}
+
+/* These places may hold this value now, or what they held before. An integer is not stored where a pointer is. */
+static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, unsigned bytes,
+                   uint64_t at)
+{
+    uint16_t taints = value_taints(value);
+    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY) || (bytes == 8 && (taints & TAINT_LOADED));
+    for (size_t i = 0; i < state->slot_count; i++) {
+        struct slot *slot = &state->slots[i];
+        if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer))
+            continue;
+        uint16_t flags = slot->value.flags & value->flags;
+        slot->value = run_unknown(run, at, (uint64_t)slot->place, value_taints(&slot->value) | taints, run->loop);
+        slot->value.flags = flags;
+    }
+}
+
+/* Arrays of the own stack: any place of them may have changed. */
 static void store_own_array(struct run *run, struct state *state, const struct value *address, const struct value *value,
-                            enum holds holds, uint64_t at)
+                            unsigned bytes, enum holds holds, uint64_t at)
 {
     bool thread = address->space == SPACE_THREAD;
     note_store(run, address);
@@ -491,18 +633,19 @@ static void store_own_array(struct run *run, struct state *state, const struct v
     new_version(run, state, thread, at);
     if (!stays_sum(state, address, value))
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
-    if (thread) {
-        state_forget_places(state, THREAD_PLACES, INT64_MAX, false);
-        return;
-    }
-    int64_t end = frame_end(run, address->offset);
-    /* An array begins where the address does, unless its index goes down. */
-    bool down = false;
-    for (size_t i = 0; i < address->count; i++)
-        down |= address->terms[i].factor < 0;
-    int64_t from = down ? INT64_MIN : address->offset;
-    state_forget_places(state, from, end, false);
-    state->arrays_from = from < state->arrays_from ? from : state->arrays_from;
+    int64_t from = THREAD_PLACES, end = INT64_MAX;
+    if (!thread)
+        array_of(run, address, &from, &end);
+    weaken(run, state, from, end, value, holds == HOLDS_FLOATING ? 0 : bytes, at);
+    if (!thread)
+        state->arrays_from = from < state->arrays_from ? from : state->arrays_from;
+}
+
+static void store_heap(struct run *run, const struct value *value)
+{
+    run->heap_taints |= value_taints(value);
+    if (!run->silent && (value->taints & TAINTS_NUMBER))
+        run->heap_numbers = true;
 }
 
 static bool store_own(struct run *run, struct state *state, const struct value *address, unsigned bytes,
@@ -518,9 +661,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         own.taints |= state_branch_taints(state) & TAINTS_NUMBER;
     if (address->space == SPACE_HEAP) {
         note_store(run, address);
-        run->heap_taints |= value->taints;
-        if (!run->silent && (value->taints & TAINTS_NUMBER))
-            run->heap_numbers = true;
+        store_heap(run, value);
         return true;
     }
     if (address->space != SPACE_STACK && address->space != SPACE_THREAD)
@@ -535,7 +676,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
         state_add_range(state, &low, &high, false);
     }
     if (!fixed_place(address, &place) || bytes > 64) {
-        store_own_array(run, state, address, value, holds, at);
+        store_own_array(run, state, address, value, bytes, holds, at);
         return true;
     }
     bool thread = address->space == SPACE_THREAD;
@@ -556,7 +697,7 @@ static void check_shared(struct run *run, struct state *state, const struct valu
                          bool atomic, uint64_t at)
 {
     bool to_numbered = numbered(address->taints), divided = state->in_share > 0;
-    uint8_t branches = state_branch_taints(state);
+    uint16_t branches = state_branch_taints(state);
     if (value->taints & TAINTS_OWN) {
         run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "an address of its own memory");
         return;
@@ -566,7 +707,7 @@ static void check_shared(struct run *run, struct state *state, const struct valu
         run_reject(run, VSCAF_REASON_TELLS, at, "");
         return;
     }
-    if (value->space == SPACE_HEAP && !run->silent)
+    if ((value_taints(value) & TAINT_HEAP) && !run->silent)
         run->heap_leaves = true;
     if (numbered(value->taints)) {
         run_reject(run, value->taints & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
@@ -601,18 +742,24 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         run_reject(run, VSCAF_REASON_FOREIGN_DATA, at, "");
         return;
     }
+    memory_note_taken(run, value);
     if (store_own(run, state, address, bytes, value, holds, at))
         return;
     if (address->taints & TAINTS_OWN) {
         /* One of several places, some of them the thread's own. */
-        if (address->taints & TAINT_PRIVATE)
+        if ((address->taints & TAINT_PRIVATE) || address->space == SPACE_IMAGE)
             run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "one of several places");
         state_taint_own(state, false, holds, value->taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE)));
         new_version(run, state, false, at);
         state->arrays_from = run->taken < state->arrays_from ? run->taken : state->arrays_from;
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
-        state_forget_places(state, run->taken, THREAD_PLACES / 2, false);
+        weaken(run, state, run->taken, THREAD_PLACES / 2, value, holds == HOLDS_FLOATING ? 0 : bytes, at);
     }
+    if (address->taints & TAINT_HEAP)
+        store_heap(run, value);
+    if (run->look.loop != 0 && (value->flags & FLAG_SELF) && run->look.sum_count < WAIT_SUMS_MAX)
+        run->look.sums[run->look.sum_count++] = value_hash(address);
+    run->stores_floats |= holds == HOLDS_FLOATING;
     check_shared(run, state, address, value, kind == STORE_ATOMIC, at);
     if (holds & HOLDS_INTEGER)
         run->stores_integers = true;
@@ -631,26 +778,6 @@ void memory_atomic_add(struct run *run, struct state *state, const struct value 
     sum.taints |= TAINT_LOADED;
     sum.flags = (value->flags & FLAG_SUM) && !value->origin ? FLAG_SELF : 0;
     memory_store(run, state, address, bytes, &sum, STORE_ATOMIC, HOLDS_INTEGER, at);
-}
-
-uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address)
-{
-    uint8_t taints = address->taints & (TAINTS_NUMBER | TAINT_SHARE);
-    bool stack = address->space == SPACE_STACK || (address->taints & TAINT_STACK), thread = address->space == SPACE_THREAD;
-    if (stack || thread) {
-        taints |= state_own_taints(state, thread, HOLDS_EITHER) | (stack ? state->spilled_taints : 0);
-        for (size_t i = 0; i < state->slot_count; i++) {
-            const struct slot *slot = &state->slots[i];
-            bool before = address->space == SPACE_STACK && slot->place + slot->bytes <= address->offset;
-            if ((slot->place >= THREAD_PLACES) == thread && !before)
-                taints |= slot->value.taints;
-        }
-    }
-    if (address->space == SPACE_HEAP)
-        taints |= run->heap_taints;
-    if (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE)
-        taints |= TAINT_LOADED;
-    return taints;
 }
 
 void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
@@ -672,7 +799,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
             low.taints = high.taints = low.flags = high.flags = 0;
             state_add_range(state, &low, &high, false);
         }
-        state_forget_places(state, THREAD_PLACES, INT64_MAX, true);
+        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, at);
         state_taint_own(state, true, HOLDS_EITHER, value->taints);
         new_version(run, state, true, at);
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
@@ -680,7 +807,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
         if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
             state_forget_places(state, address->offset, address->offset + bytes, true);
         else
-            store_own_array(run, state, address, value, HOLDS_EITHER, at);
+            store_own_array(run, state, address, value, 8, HOLDS_EITHER, at);
         state_taint_own(state, false, HOLDS_EITHER, value->taints);
         new_version(run, state, false, at);
         state->arrays_from = address->offset < state->arrays_from ? address->offset : state->arrays_from;

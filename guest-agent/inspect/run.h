@@ -22,6 +22,21 @@ struct numbered_place {
     uint64_t at;
 };
 
+#define WAIT_SUMS_MAX 16u
+
+/* A look at a loop that may wait for another thread (follow.c). While it lasts, TAINT_LOADED stands for what other threads
+ * may change from turn to turn, and TAINT_LOCK for what the turns themselves carry on. */
+struct wait_look {
+    uint32_t loop;  /* 0: there is none */
+    bool floats;    /* only at floating-point numbers */
+    bool still;     /* only at places that are the same in each turn */
+    bool branches;  /* also at what branches decide */
+    bool polls;     /* a branch depends on such a place alone */
+    bool lost;      /* not all branches could be followed */
+    uint64_t sums[WAIT_SUMS_MAX]; /* hashes of places that a turn adds to: what is read there, the turns carry on */
+    size_t sum_count;
+};
+
 struct run {
     const struct elf_file *file;
     struct code *code;
@@ -52,9 +67,15 @@ struct run {
     uint64_t at_debug;
     bool no_memory;
 
+    uint64_t loads;       /* from shared memory, so far */
+    bool stores_floats;   /* to shared memory, so far */
+    bool waits_for_float; /* a loop ends when such a place changes; `waits_at` */
+    uint64_t waits_at;
+    struct wait_look look;
+
     bool uses_team; /* the team's size decides about something */
     bool heap_leaves, heap_numbers; /* memory of its own is given to others; it holds numbers */
-    uint8_t heap_taints;
+    uint16_t heap_taints;
     struct numbered_place places[PLACES_MAX];
     size_t place_count;
 };
@@ -65,8 +86,13 @@ bool run_rejected(const struct run *run);
 /* True if nothing more can change the result. */
 bool run_settled(const struct run *run);
 
+/* Taints of a condition that what it chooses has too. */
+uint16_t run_choice_taints(const struct run *run);
 /* An unknown number that is made from these. */
-struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t taints, uint32_t loop);
+struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint16_t taints, uint32_t loop);
+
+/* One of several values, as these decided. */
+struct value run_chosen(struct run *run, uint64_t at, const struct value *value, uint16_t taints);
 
 /* memory.c */
 uint64_t memory_thread_bytes(const struct elf_file *file);
@@ -86,15 +112,21 @@ void memory_atomic_add(struct run *run, struct state *state, const struct value 
 /* `size` bytes from the address on are written. */
 void memory_fill(struct run *run, struct state *state, const struct value *address, const struct value *size,
                  const struct value *value, uint64_t at);
-/* What memory may hold from an address on. */
-uint8_t memory_held(const struct run *run, const struct state *state, const struct value *address);
 /* Memory that a function may read or write. */
 void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
+/* A pointer to the stack: what is found through pointers that are not known may be there. */
+void memory_note_taken(struct run *run, const struct value *pointer);
+/* What the memory at this address may hold depends on. */
+uint16_t memory_held(const struct run *run, const struct state *state, const struct value *address);
+/* What a load from shared memory depends on: TAINT_LOADED, but for the rules of a look at a loop. */
+uint16_t memory_loaded(const struct run *run, const struct value *address, bool floating);
+/* The same of what was loaded before, and turns out to be a floating-point number. */
+uint16_t memory_loaded_before(const struct run *run, const struct value *value);
 /* A loop waits for places of this group (struct numbered_place). */
 void memory_note_wait(struct run *run, uint64_t group);
 /* Whether this place is executed by one thread of the team, or for each part of divided work. */
 bool state_is_divided(const struct state *state);
-uint8_t state_branch_taints(const struct state *state);
+uint16_t state_branch_taints(const struct state *state);
 
 /* step.c */
 struct value register_get(const struct state *state, unsigned number);

@@ -120,9 +120,9 @@ static void settle(const struct run *run, struct value *sum)
         tells |= !found && tells_part(run, sum->terms[i].symbol);
     }
     if (cycle && !others)
-        sum->taints &= (uint8_t)~TAINTS_NUMBER;
-    sum->taints &= (uint8_t)~(TAINT_SHARE | TAINT_TURN);
-    sum->taints |= (uint8_t)((tells ? TAINT_SHARE : 0) | (turn ? TAINT_TURN : 0));
+        sum->taints &= (uint16_t)~TAINTS_NUMBER;
+    sum->taints &= (uint16_t)~(TAINT_SHARE | TAINT_TURN);
+    sum->taints |= (uint16_t)((tells ? TAINT_SHARE : 0) | (turn ? TAINT_TURN : 0));
 }
 
 static bool is_product_of_thread(const struct run *run, uint32_t symbol, enum symbol_kind other, uint64_t *work)
@@ -132,7 +132,7 @@ static bool is_product_of_thread(const struct run *run, uint32_t symbol, enum sy
         return false;
     const struct symbol *left = &run->symbols.all[product->left], *right = &run->symbols.all[product->right];
     const struct symbol *factor = left->kind == SYMBOL_THREAD ? right : left;
-    if ((left->kind != SYMBOL_THREAD && right->kind != SYMBOL_THREAD) || factor->kind != (uint8_t)other)
+    if ((left->kind != SYMBOL_THREAD && right->kind != SYMBOL_THREAD) || factor->kind != (uint16_t)other)
         return false;
     *work = factor->work;
     return true;
@@ -144,7 +144,7 @@ static void recognize_start(struct run *run, const struct state *state, struct v
 {
     if (sum->space != SPACE_NUMBER || sum->count < 2)
         return;
-    uint8_t ways = 0;
+    uint16_t ways = 0;
     for (size_t i = 0; i < state->branch_count; i++)
         if (state->branches[i].divides)
             ways = state->branches[i].divides;
@@ -162,11 +162,11 @@ static void recognize_start(struct run *run, const struct state *state, struct v
             int64_t factor = sum->terms[i].factor;
             struct value begins = share_part(run, work, run->symbols.all[sum->terms[i].symbol].loop, PLACE_START), first = value_of_symbol(sum->terms[i].symbol, 0),
                          second = value_of_symbol(sum->terms[j].symbol, 0), rest;
-            uint8_t taints = sum->taints;
+            uint16_t taints = sum->taints;
             if (value_add(sum, &first, -factor, &rest) && value_add(&rest, &second, -factor, &rest)
                 && value_add(&rest, &begins, factor, &rest)) {
                 *sum = rest;
-                sum->taints = (uint8_t)((taints & ~TAINTS_NUMBER) | TAINT_SHARE);
+                sum->taints = (uint16_t)((taints & ~TAINTS_NUMBER) | TAINT_SHARE);
             }
             return;
         }
@@ -181,7 +181,7 @@ static void drop_numbers_of_end(const struct run *run, struct value *sum)
         for (size_t j = 0; start->kind == SYMBOL_START && j < sum->count; j++) {
             const struct symbol *size = &run->symbols.all[sum->terms[j].symbol];
             if (size->kind == SYMBOL_QUOTIENT && size->work == start->work && sum->terms[i].factor == sum->terms[j].factor)
-                sum->taints &= (uint8_t)~TAINTS_NUMBER;
+                sum->taints &= (uint16_t)~TAINTS_NUMBER;
         }
     }
 }
@@ -344,7 +344,7 @@ bool share_as_digits(struct run *run, const struct value *in, uint32_t instance,
     *digits = *in;
     for (size_t i = 0; i < in->count; i++) {
         uint32_t symbol = in->terms[i].symbol;
-        uint8_t kind = run->symbols.all[symbol].kind;
+        uint16_t kind = run->symbols.all[symbol].kind;
         if (kind != SYMBOL_LOW && kind != SYMBOL_HIGH)
             continue;
         uint32_t digit = share_digit(run, instance, symbol);
@@ -438,7 +438,7 @@ bool share_condition_divides(const struct run *run, const struct value *left, co
     uint32_t one, other;
     if (!value_is_symbol(left, &one) || !value_is_symbol(right, &other))
         return false;
-    uint8_t first = run->symbols.all[one].kind, second = run->symbols.all[other].kind;
+    uint16_t first = run->symbols.all[one].kind, second = run->symbols.all[other].kind;
     return (first == SYMBOL_THREAD && second == SYMBOL_REST) || (first == SYMBOL_REST && second == SYMBOL_THREAD);
 }
 

@@ -36,17 +36,17 @@ void state_forget_places(struct state *state, int64_t from, int64_t end, bool po
     state->slot_count = (uint16_t)kept;
 }
 
-void state_taint_own(struct state *state, bool thread, enum holds holds, uint8_t taints)
+void state_taint_own(struct state *state, bool thread, enum holds holds, uint16_t taints)
 {
     if (holds & HOLDS_INTEGER)
         *(thread ? &state->thread_taints : &state->stack_taints) |= taints;
     if (holds & HOLDS_FLOATING)
-        *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint8_t)~TAINTS_OWN;
+        *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint16_t)~TAINTS_OWN;
 }
 
-uint8_t state_own_taints(const struct state *state, bool thread, enum holds holds)
+uint16_t state_own_taints(const struct state *state, bool thread, enum holds holds)
 {
-    uint8_t taints = 0;
+    uint16_t taints = 0;
     if (holds & HOLDS_INTEGER)
         taints |= thread ? state->thread_taints : state->stack_taints;
     if (holds & HOLDS_FLOATING)
@@ -58,33 +58,32 @@ void state_taint_slot(struct state *state, const struct slot *slot)
 {
     bool thread = slot->place >= THREAD_PLACES;
     if (thread || (slot->holds & HOLDS_FLOATING))
-        state_taint_own(state, thread, thread ? (enum holds)slot->holds : HOLDS_FLOATING, slot->value.taints);
+        state_taint_own(state, thread, thread ? (enum holds)slot->holds : HOLDS_FLOATING, value_taints(&slot->value));
     if (!thread && (slot->holds & HOLDS_INTEGER))
-        state->spilled_taints |= slot->value.taints;
+        state->spilled_taints |= value_taints(&slot->value);
 }
 
 bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, enum holds holds)
 {
+    struct slot set = {.place = place, .bytes = (uint16_t)bytes, .holds = (uint16_t)holds, .value = *value};
+    /* Another size at the same place would be out of date. What is left of a larger one may still be read. */
+    bool others = false;
+    for (size_t i = 0; i < state->slot_count; i++) {
+        const struct slot *slot = &state->slots[i];
+        bool overlaps = slot->place < place + bytes && slot->place + slot->bytes > place;
+        others |= overlaps && (slot->place != place || slot->bytes != bytes);
+        if (overlaps && (slot->place < place || slot->place + slot->bytes > place + bytes))
+            state_taint_slot(state, slot);
+    }
     struct slot *same = state_slot(state, place, bytes);
-    if (same != NULL) {
-        same->value = *value;
-        same->holds = (uint8_t)holds;
-        same->saved = false;
-        /* Another size at the same place would be out of date. */
-        for (size_t i = 0; i < state->slot_count; i++) {
-            const struct slot *slot = &state->slots[i];
-            if (slot != same && slot->place < place + bytes && slot->place + slot->bytes > place) {
-                struct value kept = *value;
-                state_forget_places(state, place, place + bytes, true);
-                return state_set_slot(state, place, bytes, &kept, holds);
-            }
-        }
+    if (same != NULL && !others) {
+        *same = set;
         return true;
     }
     state_forget_places(state, place, place + bytes, true);
     if (state->slot_count == SLOTS_MAX)
         return false;
-    state->slots[state->slot_count++] = (struct slot){.place = place, .bytes = (uint8_t)bytes, .holds = (uint8_t)holds, .value = *value};
+    state->slots[state->slot_count++] = set;
     return true;
 }
 

@@ -13,10 +13,9 @@
 #define RSI 6u
 #define RDI 7u
 
-static uint8_t taints_of(const struct value *value)
+static uint16_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
 }
 
 struct value register_get(const struct state *state, unsigned number)
@@ -27,6 +26,7 @@ struct value register_get(const struct state *state, unsigned number)
 void register_set(struct state *state, unsigned number, const struct value *value)
 {
     state->registers[number] = *value;
+    state->halves &= ~(UINT32_C(1) << number);
 }
 
 static struct value vector_get(const struct state *state, unsigned number)
@@ -42,7 +42,7 @@ static struct value vector_get(const struct state *state, unsigned number)
 static uint64_t place_loaded(const struct run *run, const struct value *value)
 {
     uint32_t symbol;
-    const uint8_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
     int64_t number;
     if (value_is_number(value, &number))
         return hash_mix64(memory_constant(number), 8);
@@ -55,7 +55,7 @@ static uint64_t place_loaded(const struct run *run, const struct value *value)
 void vector_set(struct run *run, struct state *state, unsigned number, const struct value *value, bool keeps, uint64_t at)
 {
     struct vector *vector = &state->vectors[number - REGISTER_VECTOR];
-    uint8_t taints = (uint8_t)(taints_of(value) | (keeps ? vector->taints : 0));
+    uint16_t taints = (uint16_t)(taints_of(value) | memory_loaded_before(run, value) | (keeps ? vector->taints : 0));
     /* Another number than any before, though it may be equal to one. */
     struct value fresh = run_unknown(run, at, hash_mix64(run->steps, number), taints, value_loop(&run->symbols, value));
     *vector = (struct vector){.symbol = fresh.terms[0].symbol,
@@ -94,7 +94,9 @@ static struct value operand_get(struct run *run, struct state *state, const stru
         if (operand->other_segment || operand->vector_index) {
             if (operand->other_segment || (address.taints & TAINTS_OWN))
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
-            return run_unknown(run, instruction->address, run->steps, TAINT_LOADED | address.taints, run->loop);
+            run->loads++;
+            return run_unknown(run, instruction->address, run->steps,
+                               TAINT_LOADED | address.taints | memory_held(run, state, &address), run->loop);
         }
         struct value loaded = memory_load(run, state, &address, operand->bits / 8u, (enum holds)instruction->holds, instruction->address);
         halve(&loaded, operand->bits);
@@ -113,7 +115,7 @@ static struct value operand_get(struct run *run, struct state *state, const stru
              && (run->symbols.all[symbol].kind == SYMBOL_ONCE || (value.taints & TAINT_SHARE)
                  || (run->symbols.all[symbol].kind == SYMBOL_LOAD
                      && run->symbols.all[symbol].bytes * 8 == operand->bits)))) {
-        uint8_t flags = value.flags;
+        uint16_t flags = value.flags;
         value = run_unknown(run, instruction->address, value_hash(&value), taints_of(&value), value_loop(&run->symbols, &value));
         value.flags = flags & FLAG_SELF;
     }
@@ -121,7 +123,7 @@ static struct value operand_get(struct run *run, struct state *state, const stru
 }
 
 /* A register that shares its place with others. */
-static void shared_register_add(struct run *run, struct state *state, unsigned number, uint8_t taints, uint64_t at)
+static void shared_register_add(struct run *run, struct state *state, unsigned number, uint16_t taints, uint64_t at)
 {
     taints |= register_get(state, number).taints;
     state->registers[number] = run_unknown(run, at, run->steps, taints, run->loop);
@@ -140,7 +142,7 @@ static enum holds stored_holds(const struct run *run, const struct instruction *
     uint32_t symbol;
     if (memory->bits < 32 || !value_is_symbol(value, &symbol))
         return HOLDS_INTEGER;
-    uint8_t kind = run->symbols.all[symbol].kind;
+    uint16_t kind = run->symbols.all[symbol].kind;
     return kind == SYMBOL_OTHER || kind == SYMBOL_LOAD || kind == SYMBOL_TURN ? HOLDS_EITHER : HOLDS_INTEGER;
 }
 
@@ -181,15 +183,19 @@ static void operand_set(struct run *run, struct state *state, const struct instr
         bool flag = value_is_symbol(value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_ONCE;
         if (!small && !flag) {
             set = run_unknown(run, instruction->address, hash_mix64(value_hash(value), value_hash(&before)),
-                              (uint8_t)(taints_of(value) | (taints_of(&before) & ~TAINTS_OWN)),
+                              (uint16_t)(taints_of(value) | (taints_of(&before) & ~TAINTS_OWN)),
                               loop_inner(&run->symbols, value_loop(&run->symbols, value), value_loop(&run->symbols, &before)));
             set.flags = 0;
         }
     }
     /* A pointer to the stack: what is stored through pointers that are not known may be there or above. */
-    if (set.space == SPACE_STACK && operand->number != RSP && operand->number != RBP && set.offset < run->taken)
-        run->taken = set.offset;
+    bool frame = operand->number == RBP && instruction->operation == OPERATION_MOVE
+                 && instruction->operands[1].kind == OPERAND_REGISTER && instruction->operands[1].number == RSP;
+    if (operand->number != RSP && !frame)
+        memory_note_taken(run, &set);
     register_set(state, operand->number, &set);
+    if (operand->bits == 32)
+        state->halves |= UINT32_C(1) << operand->number;
 }
 
 /* The flags are those of left - right. */
@@ -197,7 +203,7 @@ static void set_flags(struct state *state, const struct value *left, const struc
 {
     state->left = *left;
     state->right = *right;
-    state->compared_bits = (uint8_t)(bits == 8 || bits == 16 || bits == 32 ? bits : 64);
+    state->compared_bits = (uint16_t)(bits == 8 || bits == 16 || bits == 32 ? bits : 64);
     state->carries = false;
 }
 
@@ -284,7 +290,7 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
                     continue;
                 }
                 if (value_replace(less, less->terms[i].symbol, &by, &chosen)) {
-                    chosen.taints = (uint8_t)(((one->taints | other->taints) & ~TAINTS_NUMBER) | TAINT_SHARE);
+                    chosen.taints = (uint16_t)(((one->taints | other->taints) & ~TAINTS_NUMBER) | TAINT_SHARE);
                     chosen.flags = chosen.origin = 0;
                     share_recognize(run, state, &chosen);
                     return chosen;
@@ -305,14 +311,14 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
     chosen.flags = one->flags & other->flags;
     chosen.origin = one->origin == other->origin ? one->origin : 0;
     if (one->origin != other->origin)
-        chosen.flags &= (uint8_t)~FLAG_SUM;
+        chosen.flags &= (uint16_t)~FLAG_SUM;
     /* The same sum in both: what differs is only how it came about. */
     struct value same = *one;
     same.taints = other->taints;
     same.flags = other->flags;
     same.origin = other->origin;
     if (value_equal(&same, other)) {
-        uint8_t flags = chosen.flags;
+        uint16_t flags = chosen.flags;
         uint16_t origin = chosen.origin;
         chosen = *one;
         chosen.taints |= other->taints;
@@ -326,7 +332,7 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
 /* The written operands depend on the read ones, and nothing more is known. */
 static void step_other(struct run *run, struct state *state, const struct instruction *instruction)
 {
-    uint8_t taints = 0, flags = 0xff;
+    uint16_t taints = 0, flags = 0xff;
     uint32_t loop = 0;
     uint64_t key = instruction->mnemonic;
     for (size_t i = 0; i < instruction->count; i++) {
@@ -405,6 +411,7 @@ static void step_string(struct run *run, struct state *state, const struct instr
     from.taints = taints_of(&from);
     if (instruction->operation == OPERATION_COPY) {
         memory_read_any(run, state, &from, &bytes, instruction->address);
+        run->loads++;
         stored.taints |= memory_held(run, state, &from);
         struct value next = add(run, state, &from, &bytes, 1, instruction->address);
         register_set(state, RSI, &next);
@@ -436,11 +443,14 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     if (own && instruction->operation != OPERATION_EXCHANGE && instruction->operation != OPERATION_COMPARE_EXCHANGE)
         return false;
     struct value before = memory_load(run, state, &address, bytes, HOLDS_EITHER, instruction->address);
+    int64_t added;
     switch (instruction->operation) {
     case OPERATION_ADD:
     case OPERATION_SUBTRACT:
     case OPERATION_EXCHANGE_ADD:
         memory_atomic_add(run, state, &address, bytes, &value, instruction->address);
+        if (run->look.loop != 0 && value_is_number(&value, &added) && added != 0) /* the turn itself carries it on */
+            before.taints = (uint16_t)((before.taints & ~TAINT_LOADED) | TAINT_LOCK);
         if (instruction->operation == OPERATION_EXCHANGE_ADD)
             operand_set(run, state, instruction, other, &before);
         break;
@@ -462,9 +472,13 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
         if (!own && !changes)
             before.taints |= TAINT_LOCK;
         struct value expected = register_get(state, RAX), zero = value_number(0);
-        struct value now = run_unknown(run, instruction->address, run->steps, (uint8_t)(before.taints | TAINT_LOADED), run->loop);
+        /* With what the turns have found there, it fails only if another thread goes on. */
+        bool again = run->look.loop != 0 && (expected.taints & (TAINT_LOADED | TAINT_LOCK));
+        if (again)
+            before.taints &= (uint16_t)~TAINT_LOADED;
+        uint16_t loaded = again ? 0 : TAINT_LOADED;
+        struct value now = run_unknown(run, instruction->address, run->steps, before.taints | loaded, run->loop);
         now.flags = FLAG_SELF;
-        (void)expected;
         register_set(state, RAX, &now);
         struct value outcome = run_unknown(run, instruction->address, hash_mix64(run->steps, 1), before.taints, run->loop);
         set_flags(state, &outcome, &zero, 64);
@@ -474,7 +488,7 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
         return true;
     }
-    struct value outcome = run_unknown(run, instruction->address, run->steps, (uint8_t)(before.taints | value.taints), run->loop),
+    struct value outcome = run_unknown(run, instruction->address, run->steps, (uint16_t)(before.taints | value.taints), run->loop),
                  zero = value_number(0);
     if (instruction->operation != OPERATION_EXCHANGE) {
         set_flags(state, &outcome, &zero, 64);
@@ -499,7 +513,9 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             return;
     }
     switch (instruction->operation) {
-    case OPERATION_NOTHING:
+    case OPERATION_NOTHING: /* cltq extends the sign */
+        state->halves &= ~(uint32_t)instruction->writes_more;
+        return;
     case OPERATION_ENDS:
         return;
     case OPERATION_UNKNOWN:
@@ -509,7 +525,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         result = operand_get(run, state, instruction, two);
         if (one->kind == OPERAND_REGISTER && one->number < REGISTERS_GENERAL && two->kind == OPERAND_REGISTER
             && two->number >= REGISTER_VECTOR) { /* it may be a part */
-            uint8_t flags = result.flags;
+            uint16_t flags = result.flags;
             result = run_unknown(run, at, run->steps, result.taints, run->loop);
             result.flags = flags;
         }
@@ -520,7 +536,11 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_ADDRESS:
         result = memory_address(run, state, two);
-        result.taints &= (uint8_t)~(result.space == SPACE_STACK ? TAINT_STACK : result.space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+        result.flags = 0;
+        result.taints &= (uint16_t)~(result.space == SPACE_STACK    ? TAINT_STACK
+                                    : result.space == SPACE_THREAD ? TAINT_PRIVATE
+                                    : result.space == SPACE_HEAP   ? TAINT_HEAP
+                                                                   : 0);
         if (result.space == SPACE_NUMBER) {
             share_recognize(run, state, &result);
         }
@@ -637,7 +657,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             uint64_t key = hash_mix64(value_hash(&first), value_hash(&second));
             uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second));
             struct value upper = register_get(state, RDX);
-            uint8_t taints = taints_of(&first) | taints_of(&second) | taints_of(&upper);
+            uint16_t taints = taints_of(&first) | taints_of(&second) | taints_of(&upper);
             loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &upper));
             key = hash_mix64(key, value_hash(&upper));
             result = run_unknown(run, at, hash_mix64(key, 1), taints, loop);
@@ -679,12 +699,12 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
         bool divides = share_condition_divides(run, &state->left, &state->right);
-        uint8_t taints = divides ? 0 : taints_of(&state->left) | taints_of(&state->right);
+        uint16_t taints = divides ? 0 : value_compared(&state->left, &state->right);
         result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first, &second, divides);
         uint32_t symbol;
         bool bounded = value_is_symbol(&result, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
         if (!divides && !bounded && !value_equal(&first, &second))
-            result.taints |= taints & TAINTS_NUMBER;
+            result = run_chosen(run, at, &result, taints);
         operand_set(run, state, instruction, one, &result);
         return;
     }
@@ -732,7 +752,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     }
     case OPERATION_VECTOR_FUSED: { /* the sum may be a factor, unless all factors are none */
-        uint8_t taints = 0;
+        uint16_t taints = 0;
         size_t sums = 0;
         struct value sum = {0}, added = {0};
         for (size_t i = 0; i < instruction->count; i++) {

@@ -132,6 +132,23 @@ WRONG_IF_FREE(copied_in_then_read_later)
     return wrong;
 }
 
+static __thread int marked;
+
+WRONG_IF_FREE(thread_data_of_the_master)
+{
+    int wrong = 0;
+    int *of_master = &marked;
+    __asm__ volatile("" : : "r"(&of_master) : "memory");
+    for (int round = 0; round < ROUNDS; round++) {
+        int other = 0;
+#pragma omp parallel /* own */
+        if (&marked != of_master)
+            other = 1;
+        wrong += other != (threads > 1);
+    }
+    return wrong;
+}
+
 static __thread int number = -1;
 
 WRONG_IF_FREE(number_kept)
