@@ -69,18 +69,22 @@ static void close_branches(struct state *state, uint64_t function, int32_t block
 }
 
 /* What decides which of two states a thread is in. `divides`: the formula for shares. */
-static uint16_t choice_between(const struct run *run, const struct state *one, const struct state *other, bool *divides)
+static uint16_t choice_between(const struct run *run, const struct state *one, const struct state *other, bool *divides,
+                               bool *guarded)
 {
     uint16_t taints = 0;
+    *guarded = true;
     for (size_t i = 0; i < one->branch_count; i++)
         for (size_t j = 0; j < other->branch_count; j++) {
             const struct open_branch *left = &one->branches[i], *right = &other->branches[j];
             if (left->function != right->function || left->joins != right->joins || left->ways == right->ways)
                 continue;
-            if (left->divides && right->divides)
+            if (left->divides && right->divides) {
                 *divides = true;
-            else
-                taints |= left->taints | right->taints;
+                continue;
+            }
+            taints |= left->taints | right->taints;
+            *guarded = *guarded && left->guard && right->guard;
         }
     return taints & run_choice_taints(run);
 }
@@ -105,7 +109,8 @@ static int range_covered(const struct state *state, const struct range *range)
 }
 
 static struct value merged(struct run *run, struct state *state, const struct state *from, uint64_t at, uint64_t place,
-                           const struct value *one, const struct value *other, bool divides, uint16_t taints)
+                           const struct value *one, const struct value *other, bool divides, uint16_t taints,
+                           bool guarded)
 {
     struct value next;
     if (value_equal(one, other)) {
@@ -115,23 +120,39 @@ static struct value merged(struct run *run, struct state *state, const struct st
     }
     if (share_next_digits(run, state, one, from, other, &next))
         return next;
+    for (int side = 0; side < 2; side++) {
+        /* On each way the value is the smaller one. */
+        struct value less;
+        const struct value *here = side ? other : one, *there = side ? one : other;
+        if (value_add(there, here, -1, &less) && less.space == SPACE_NUMBER && less.count > 0
+            && state_at_least_zero(side ? from : state, &less) && value_add(here, there, -1, &less)
+            && state_at_least_zero(side ? state : from, &less) && share_clip(run, one, other, &next))
+            return next;
+    }
     struct value value = step_select(run, state, at, place, one, other, divides);
     uint32_t symbol;
     bool bounded = value_is_symbol(&value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
-    if (!bounded && !divides && taints)
+    if (!bounded && !divides && taints) {
+        const struct value chosen = value;
         value = run_chosen(run, hash_mix64(at, place), &value, taints);
+        if (guarded) { /* a sum of no turns is what it was before them */
+            value.flags = chosen.flags & FLAG_SUM;
+            value.origin = chosen.origin;
+        }
+    }
     return value;
 }
 
 static void merge(struct run *run, struct state *to, const struct state *from, uint64_t at)
 {
     bool divides = false;
-    uint16_t taints = choice_between(run, to, from, &divides);
+    bool guarded;
+    uint16_t taints = choice_between(run, to, from, &divides, &guarded);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], divides, taints);
+        to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], divides, taints, guarded);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
         const struct value one = any_register_get(to, REGISTER_VECTOR + v), other = any_register_get(from, REGISTER_VECTOR + v);
-        const struct value both = merged(run, to, from, at, hash_mix64(400, v), &one, &other, divides, taints);
+        const struct value both = merged(run, to, from, at, hash_mix64(400, v), &one, &other, divides, taints, guarded);
         if (!value_equal(&one, &both))
             vector_set(run, to, REGISTER_VECTOR + v, &both, false, at);
     }
@@ -140,8 +161,8 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     to->carries |= from->carries;
     to->halves &= from->halves;
     to->flags_kept |= from->flags_kept;
-    to->left = merged(run, to, from, at, 60, &to->left, &from->left, false, taints);
-    to->right = merged(run, to, from, at, 61, &to->right, &from->right, false, taints);
+    to->left = merged(run, to, from, at, 60, &to->left, &from->left, false, taints, guarded);
+    to->right = merged(run, to, from, at, 61, &to->right, &from->right, false, taints, guarded);
     to->stack_taints |= from->stack_taints;
     to->thread_taints |= from->thread_taints;
     to->stack_float_taints |= from->stack_float_taints;
@@ -169,7 +190,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
             state_taint_slot(to, &slot);
             continue;
         }
-        slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints);
+        slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints, guarded);
         slot.holds |= other->holds;
         to->slots[kept++] = slot;
     }

@@ -155,6 +155,8 @@ bool share_split(struct run *run, const struct value *start, const struct value 
                  struct value *rest);
 /* The same, as compilers divide by a constant: a multiple of the start, shifted to the right. */
 bool share_split_by_constant(struct run *run, const struct value *product, unsigned shift, struct value *quotient);
+/* The smaller of where a part ends and a limit that is the same for all: there the part ends then. */
+bool share_clip(struct run *run, const struct value *smaller, const struct value *larger, struct value *clipped);
 /* The symbol of such a number in a turn of a loop, and in the turn after that. */
 uint32_t share_digit(struct run *run, uint32_t instance, uint32_t of);
 uint32_t share_next(struct run *run, uint32_t digit);

@@ -294,6 +294,39 @@ bool share_split(struct run *run, const struct value *start, const struct value 
     return true;
 }
 
+/* Whether the value is where a part ends, or the number before. */
+static bool is_end(const struct run *run, const struct value *value)
+{
+    if (value->space != SPACE_NUMBER || value->count != 2 || value->terms[0].factor != 1 || value->terms[1].factor != 1)
+        return false;
+    const struct symbol *one = &run->symbols.all[value->terms[0].symbol], *other = &run->symbols.all[value->terms[1].symbol];
+    return one->work == other->work
+           && ((one->kind == SYMBOL_START && other->kind == SYMBOL_PART) || (one->kind == SYMBOL_PART && other->kind == SYMBOL_START));
+}
+
+static bool is_alike(const struct value *value)
+{
+    return value->space == SPACE_NUMBER && !(value->taints & (TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN));
+}
+
+bool share_clip(struct run *run, const struct value *smaller, const struct value *larger, struct value *clipped)
+{
+    const struct value *end = is_end(run, smaller) ? smaller : larger, *limit = end == smaller ? larger : smaller;
+    if (!is_end(run, end) || !is_alike(limit))
+        return false;
+    uint32_t part = end->terms[run->symbols.all[end->terms[0].symbol].kind == SYMBOL_START].symbol;
+    struct symbol was = run->symbols.all[part];
+    uint32_t now = symbol_of(&run->symbols, hash_mix64(hash_mix64(was.work, 9), value_hash(limit)), SYMBOL_PART, was.loop);
+    run->symbols.all[now].work = was.work;
+    struct value by = value_of_symbol(now, 0);
+    if (!value_replace(end, part, &by, clipped))
+        return false;
+    clipped->taints = end->taints;
+    clipped->flags = 0;
+    clipped->origin = 0;
+    return true;
+}
+
 bool share_split_by_constant(struct run *run, const struct value *product, unsigned shift, struct value *quotient)
 {
     struct value start = value_of_symbol(product->terms[0].symbol, TAINT_SHARE), rest;

@@ -497,6 +497,26 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     return true;
 }
 
+static bool same_number(const struct value *one, const struct value *other)
+{
+    struct value left = *one, right = *other;
+    left.taints = right.taints = left.flags = right.flags = 0;
+    left.origin = right.origin = 0;
+    left.half = right.half = false;
+    return value_equal(&left, &right);
+}
+
+/* Whether the condition, which chooses the second value, makes the smaller of the two. */
+static bool selects_smaller(const struct state *state, uint8_t condition, const struct value *first, const struct value *second)
+{
+    if (state->compared_bits < 32 || state->carries)
+        return false;
+    bool less = condition == CONDITION_LESS || condition == CONDITION_LESS_OR_EQUAL;
+    bool greater = condition == CONDITION_GREATER || condition == CONDITION_GREATER_OR_EQUAL;
+    return (less && same_number(&state->left, second) && same_number(&state->right, first))
+           || (greater && same_number(&state->left, first) && same_number(&state->right, second));
+}
+
 void step_instruction(struct run *run, struct state *state, const struct instruction *instruction)
 {
     const struct operand *one = &instruction->operands[0], *two = &instruction->operands[1], *three = &instruction->operands[2];
@@ -698,6 +718,10 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     case OPERATION_SELECT: {
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
+        if (selects_smaller(state, instruction->condition, &first, &second) && share_clip(run, &first, &second, &result)) {
+            operand_set(run, state, instruction, one, &result);
+            return;
+        }
         bool divides = share_condition_divides(run, &state->left, &state->right);
         uint16_t taints = divides ? 0 : value_compared(&state->left, &state->right);
         result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first, &second, divides);
