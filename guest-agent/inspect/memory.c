@@ -344,28 +344,35 @@ static bool is_made_of_slots(const struct state *state, const struct value *addr
     return true;
 }
 
-/* What own memory holds may be from an earlier turn of divided work, so it depends on which turns are the thread's. */
-static uint16_t from_earlier_turns(struct run *run, const struct state *state, const struct value *address, unsigned bytes)
+/* When a place of own memory was stored: in this turn of divided work; maybe in an earlier one, so that what it holds depends
+ * on which turns are the thread's; or before all turns, or there are none. */
+enum stored { STORED_THIS_TURN, STORED_EARLIER, STORED_ANY_TIME };
+
+static enum stored when_stored(struct run *run, const struct state *state, const struct value *address, unsigned bytes)
 {
-    bool stores = false;
-    if (run->lenient)
-        return 0;
+    bool divided = false, stores = false, before = false;
     for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
         const struct loop_instance *of = &run->symbols.loops[loop];
-        stores |= of->mode != LOOP_WHOLE && stored_before(run, of->before, address, bytes) && (address->space == SPACE_STACK ? of->stores_stack
-                                            : address->space == SPACE_THREAD ? of->stores_thread : of->stores_heap);
+        if (of->mode == LOOP_WHOLE)
+            continue;
+        divided = true;
+        bool in_turns = address->space == SPACE_STACK ? of->stores_stack
+                        : address->space == SPACE_THREAD ? of->stores_thread : of->stores_heap;
+        stores |= in_turns;
+        before |= stored_before(run, of->before, address, bytes);
     }
-    if (!stores || is_made_of_slots(state, address, bytes) || written(run, state, address, bytes, true))
-        return 0;
+    if (!divided)
+        return STORED_ANY_TIME;
+    if (run->lenient || is_made_of_slots(state, address, bytes) || written(run, state, address, bytes, true))
+        return STORED_THIS_TURN;
     uint64_t start, end;
     if (address->space == SPACE_THREAD && address->count > 0 && address->offset >= 0
         && elf_tls_object(run->file, (uint64_t)address->offset, &start, &end)) {
         struct value whole = {.space = SPACE_THREAD, .offset = (int64_t)start};
         if (written(run, state, &whole, (int64_t)(end - start), true))
-            return 0;
+            return STORED_THIS_TURN;
     }
-    if (getenv("DBG") && !run->silent) fprintf(stderr, "DBG early %lx space %d off %ld count %d bytes %u ranges %d steps %lu\n", (long)run->at_debug, address->space, (long)address->offset, address->count, bytes, state->range_count, (long)run->steps);
-    return TAINT_SHARE;
+    return !stores ? STORED_ANY_TIME : before ? STORED_EARLIER : STORED_THIS_TURN;
 }
 
 /* A name for what a place of an array holds (struct value). */
@@ -482,7 +489,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         read_thread_data(run, state, address, bytes, at);
     if (address->space == SPACE_STACK || address->space == SPACE_THREAD) {
         bool stack = address->space == SPACE_STACK;
-        uint16_t taints = state_own_taints(state, !stack, holds), flags = 0;
+        enum stored stored = when_stored(run, state, address, bytes);
+        uint16_t taints = state_own_taints(state, !stack, holds, stored == STORED_THIS_TURN), flags = 0;
         if (stack && (holds & HOLDS_INTEGER) && (address->count == 0 || bytes <= 8))
             taints |= state->spilled_taints;
         if (fixed_place(address, &place)) {
@@ -502,15 +510,17 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             if ((slot->place >= THREAD_PLACES) == stack || !(slot->holds & holds))
                 continue; /* a program does not read integers as floating-point numbers */
             bool overlaps = slot->place + slot->bytes > place && slot->place < place + (int64_t)bytes;
-            bool in_array = !stack || (slot->place < end && slot->place + slot->bytes > from);
+            bool in_array = !stack || (slot->place < end && slot->place + slot->bytes > from && !slot->saved);
             if (address->count > 0 ? in_array : overlaps)
                 taints |= value_taints(&slot->value);
         }
+        if (getenv("DBG") && !run->silent && (taints & TAINT_SHARE) && state->in_share) { fprintf(stderr, "DBG ownload %lx taints %x stack %x float %x spilled %x:", (long)at, taints, state->stack_taints, state->stack_float_taints, state->spilled_taints); for (size_t k = 0; k < state->slot_count; k++) if (state->slots[k].value.taints & TAINT_SHARE) fprintf(stderr, " %ld", (long)state->slots[k].place); fprintf(stderr, " address %ld\n", (long)address->offset); }
         /* Which of its elements is read. */
         taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
         if (stack ? state->stack_sums : state->thread_sums)
             flags = FLAG_SUM;
-        taints |= (run->at_debug = at, from_earlier_turns(run, state, address, bytes));
+        if (stored == STORED_EARLIER)
+            taints |= TAINT_SHARE;
         loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
         loaded.flags = flags;
         loaded.origin = flags && state->in_share > 0 ? origin_of(address) : 0;
@@ -519,7 +529,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     if (address->space == SPACE_HEAP)
         return run_unknown(run, at, hash_mix64(value_hash(address), run->steps),
                            run->heap_taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE))
-                               | (run->at_debug = at, from_earlier_turns(run, state, address, bytes)),
+                               | (when_stored(run, state, address, bytes) == STORED_EARLIER ? TAINT_SHARE : 0),
                            run->loop);
     if (address->space == SPACE_IMAGE && address->count == 0) {
         uint64_t from = (uint64_t)address->offset;
@@ -567,6 +577,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         loaded.flags = FLAG_SELF;
         return loaded;
     }
+    if (getenv("DBG") && !run->silent && (address->taints & TAINT_SHARE) && state->in_share) { fprintf(stderr, "DBG shareload %lx taints %x:", (long)at, address->taints); for (size_t k = 0; k < address->count; k++) { const struct symbol *y = &run->symbols.all[address->terms[k].symbol]; fprintf(stderr, " %ld*k%d(%u)p%d", (long)address->terms[k].factor, y->kind, address->terms[k].symbol, y->partial); if (y->kind == SYMBOL_PRODUCT) fprintf(stderr, "[k%d k%d]", run->symbols.all[y->left].kind, run->symbols.all[y->right].kind); } fprintf(stderr, "\n"); }
     uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, address), state->epoch_loop);
     uint64_t key = hash_mix64(hash_mix64(value_hash(address), bytes), state->epoch);
     uint32_t symbol = symbol_of(&run->symbols, key, SYMBOL_LOAD, loop);
@@ -606,16 +617,19 @@ void memory_note_taken(struct run *run, const struct value *pointer)
         run->taken = pointer->offset;
 }
 
-/* These places may hold this value now, or what they held before. An integer is not stored where a pointer is. */
+/* These places may hold this value now, or what they held before. An integer is not stored where a pointer is, and no array
+ * holds the registers that a function saves. */
 static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, unsigned bytes,
-                   uint64_t at)
+                   enum holds holds, uint64_t at)
 {
     uint16_t taints = value_taints(value);
     bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY) || (bytes == 8 && (taints & TAINT_LOADED));
     for (size_t i = 0; i < state->slot_count; i++) {
         struct slot *slot = &state->slots[i];
-        if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer))
+        if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer)
+            || slot->saved || !(slot->holds & holds))
             continue;
+        slot->holds |= (uint8_t)holds;
         uint16_t flags = slot->value.flags & value->flags;
         slot->value = run_unknown(run, at, (uint64_t)slot->place, value_taints(&slot->value) | taints, run->loop);
         slot->value.flags = flags;
@@ -636,7 +650,7 @@ static void store_own_array(struct run *run, struct state *state, const struct v
     int64_t from = THREAD_PLACES, end = INT64_MAX;
     if (!thread)
         array_of(run, address, &from, &end);
-    weaken(run, state, from, end, value, holds == HOLDS_FLOATING ? 0 : bytes, at);
+    weaken(run, state, from, end, value, holds == HOLDS_FLOATING ? 0 : bytes, holds, at);
     if (!thread)
         state->arrays_from = from < state->arrays_from ? from : state->arrays_from;
 }
@@ -753,7 +767,7 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         new_version(run, state, false, at);
         state->arrays_from = run->taken < state->arrays_from ? run->taken : state->arrays_from;
         state->stack_sums &= (value->flags & FLAG_SUM) != 0;
-        weaken(run, state, run->taken, THREAD_PLACES / 2, value, holds == HOLDS_FLOATING ? 0 : bytes, at);
+        weaken(run, state, run->taken, THREAD_PLACES / 2, value, holds == HOLDS_FLOATING ? 0 : bytes, holds, at);
     }
     if (address->taints & TAINT_HEAP)
         store_heap(run, value);
@@ -799,7 +813,7 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
             low.taints = high.taints = low.flags = high.flags = 0;
             state_add_range(state, &low, &high, false);
         }
-        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, at);
+        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, HOLDS_EITHER, at);
         state_taint_own(state, true, HOLDS_EITHER, value->taints);
         new_version(run, state, true, at);
         state->thread_sums &= (value->flags & FLAG_SUM) != 0;
