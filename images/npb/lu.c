@@ -55,28 +55,38 @@ static const struct class_values classes[] = {
       4.7887162703308e+01}},
 };
 
-/* One time step, from the residual of u to that of the new u. The first loop needs no barrier of its own, because
- * lu_sweeps begins with one. */
+/* Needs no barrier of its own, because lu_sweeps begins with one. */
+static NPB_ALONE void scale_change(struct lu_grid *grid, int end)
+{
+#pragma omp for schedule(static) collapse(2) nowait
+    for (int k = 1; k < end; k++)
+        for (int j = 1; j < end; j++)
+            for (int i = 1; i < end; i++)
+                for (int part = 0; part < LU_PARTS; part++)
+                    grid->change[lu_point(grid, k, j, i)][part] *= grid->time_step;
+}
+
+static NPB_ALONE void add_change(struct lu_grid *grid, int end)
+{
+#pragma omp for schedule(static) collapse(2)
+    for (int k = 1; k < end; k++)
+        for (int j = 1; j < end; j++)
+            for (int i = 1; i < end; i++)
+                for (int part = 0; part < LU_PARTS; part++)
+                    grid->u[lu_point(grid, k, j, i)][part] +=
+                        grid->change[lu_point(grid, k, j, i)][part] / (LU_OMEGA * (2.0 - LU_OMEGA + OMEGA_ERROR));
+}
+
+/* One time step, from the residual of u to that of the new u. */
 static void time_step(struct lu_grid *grid)
 {
     int end = grid->n - 1;
 
 #pragma omp parallel
     {
-#pragma omp for schedule(static) collapse(2) nowait
-        for (int k = 1; k < end; k++)
-            for (int j = 1; j < end; j++)
-                for (int i = 1; i < end; i++)
-                    for (int part = 0; part < LU_PARTS; part++)
-                        grid->change[lu_point(grid, k, j, i)][part] *= grid->time_step;
+        scale_change(grid, end);
         lu_sweeps(grid);
-#pragma omp for schedule(static) collapse(2)
-        for (int k = 1; k < end; k++)
-            for (int j = 1; j < end; j++)
-                for (int i = 1; i < end; i++)
-                    for (int part = 0; part < LU_PARTS; part++)
-                        grid->u[lu_point(grid, k, j, i)][part] +=
-                            grid->change[lu_point(grid, k, j, i)][part] / (LU_OMEGA * (2.0 - LU_OMEGA + OMEGA_ERROR));
+        add_change(grid, end);
     }
     lu_residual(grid);
 }
