@@ -5,6 +5,7 @@
 
 #include "run.h"
 
+#define BYTES_UNKNOWN INT64_C(-1)
 #define SECTION_STACK_END INT64_C(4096) /* above it is what only the runtime knows */
 
 bool state_is_divided(const struct state *state)
@@ -218,7 +219,7 @@ void memory_note_wait(struct run *run, uint64_t group)
 }
 
 /* True if all bytes from the address on were written before, by this section. */
-static bool written(struct run *run, const struct state *state, const struct value *address, int64_t bytes, bool this_turn)
+static bool written(const struct run *run, const struct state *state, const struct value *address, int64_t bytes, bool this_turn)
 {
     struct value low = *address, high = *address;
     high.offset += bytes;
@@ -298,26 +299,30 @@ static bool is_bound(const struct run *run, const struct value *value)
 
 static void note_store(struct run *run, const struct value *address)
 {
+    uint16_t taints = value_taints(address);
     for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
         struct loop_instance *of = &run->symbols.loops[loop];
-        of->stores_stack |= address->space == SPACE_STACK;
-        of->stores_thread |= address->space == SPACE_THREAD;
-        of->stores_heap |= address->space == SPACE_HEAP;
+        of->stores_stack |= (taints & TAINT_STACK) != 0;
+        of->stores_thread |= (taints & TAINT_PRIVATE) != 0;
+        of->stores_heap |= (taints & TAINT_HEAP) != 0;
     }
 }
 
 /* Whether the array was stored to before the loop. Else no turn may read what it has not stored there itself: a thread's
  * first turn would read what nobody has stored. */
-static bool stored_before(const struct run *run, const struct state *before, const struct value *address, unsigned bytes)
+static bool stored_before(const struct run *run, const struct state *before, const struct value *address, int64_t bytes)
 {
-    if (before == NULL || address->space != SPACE_STACK || before->arrays_from < address->offset + (int64_t)bytes)
+    int64_t from, end;
+    if (before == NULL || address->space != SPACE_STACK)
         return true;
-    bool fixed = address->count == 0;
-    int64_t from = address->offset;
+    array_of(run, address, &from, &end);
+    if (address->count == 0 && bytes != BYTES_UNKNOWN)
+        end = address->offset + bytes;
+    if (before->arrays_from < end)
+        return true;
     for (size_t i = 0; i < address->count; i++)
         if (address->terms[i].factor < 0)
             return true; /* the index goes down */
-    int64_t end = fixed ? address->offset + (int64_t)bytes : frame_end(run, address->offset);
     for (size_t i = 0; i < before->slot_count; i++) {
         const struct slot *slot = &before->slots[i];
         if (!slot->saved && slot->place + slot->bytes > from && slot->place < end)
@@ -327,12 +332,12 @@ static bool stored_before(const struct run *run, const struct state *before, con
 }
 
 /* Whether places that are known make up all these bytes. */
-static bool is_made_of_slots(const struct state *state, const struct value *address, unsigned bytes)
+static bool is_made_of_slots(const struct state *state, const struct value *address, int64_t bytes)
 {
     int64_t place, at;
     if (!fixed_place(address, &place))
         return false;
-    for (at = place; at < place + (int64_t)bytes;) {
+    for (at = place; at < place + bytes;) {
         int64_t next = at;
         for (size_t i = 0; i < state->slot_count; i++)
             if (state->slots[i].place <= at && state->slots[i].place + state->slots[i].bytes > next)
@@ -345,17 +350,20 @@ static bool is_made_of_slots(const struct state *state, const struct value *addr
 }
 
 /* What own memory holds may be from an earlier turn of divided work, so it depends on which turns are the thread's. */
-static uint16_t from_earlier_turns(struct run *run, const struct state *state, const struct value *address, unsigned bytes)
+static uint16_t from_earlier_turns(const struct run *run, const struct state *state, const struct value *address, int64_t bytes)
 {
+    uint16_t taints = value_taints(address);
     bool stores = false;
     if (run->lenient)
         return 0;
     for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
         const struct loop_instance *of = &run->symbols.loops[loop];
-        stores |= of->mode != LOOP_WHOLE && stored_before(run, of->before, address, bytes) && (address->space == SPACE_STACK ? of->stores_stack
-                                            : address->space == SPACE_THREAD ? of->stores_thread : of->stores_heap);
+        bool there = (of->stores_stack && (taints & TAINT_STACK)) || (of->stores_thread && (taints & TAINT_PRIVATE))
+                     || (of->stores_heap && (taints & TAINT_HEAP));
+        stores |= there && of->mode != LOOP_WHOLE && stored_before(run, of->before, address, bytes);
     }
-    if (!stores || is_made_of_slots(state, address, bytes) || written(run, state, address, bytes, true))
+    bool known = bytes != BYTES_UNKNOWN && (is_made_of_slots(state, address, bytes) || written(run, state, address, bytes, true));
+    if (!stores || known)
         return 0;
     uint64_t start, end;
     if (address->space == SPACE_THREAD && address->count > 0 && address->offset >= 0
@@ -364,7 +372,6 @@ static uint16_t from_earlier_turns(struct run *run, const struct state *state, c
         if (written(run, state, &whole, (int64_t)(end - start), true))
             return 0;
     }
-    if (getenv("DBG") && !run->silent) fprintf(stderr, "DBG early %lx space %d off %ld count %d bytes %u ranges %d steps %lu\n", (long)run->at_debug, address->space, (long)address->offset, address->count, bytes, state->range_count, (long)run->steps);
     return TAINT_SHARE;
 }
 
@@ -438,10 +445,10 @@ uint16_t memory_loaded_before(const struct run *run, const struct value *value)
     return (load->steps && load->left == run->look.loop) || (run->look.still && varies) ? 0 : TAINT_LOADED;
 }
 
-uint16_t memory_held(const struct run *run, const struct state *state, const struct value *address)
+uint16_t memory_held(const struct run *run, const struct state *state, const struct value *address, const struct value *size)
 {
     uint16_t of = value_taints(address), taints = of & (TAINTS_NUMBER | TAINT_SHARE);
-    int64_t from = run->taken, end; /* where a pointer may lead that is not known */
+    int64_t from = run->taken, end, bytes = BYTES_UNKNOWN; /* where a pointer may lead that is not known */
     if (address->space == SPACE_STACK)
         array_of(run, address, &from, &end);
     end = SECTION_STACK_END; /* its length is not known */
@@ -457,9 +464,13 @@ uint16_t memory_held(const struct run *run, const struct state *state, const str
     }
     if (of & TAINT_HEAP)
         taints |= run->heap_taints;
+    if (size != NULL && (!value_is_number(size, &bytes) || bytes < 0))
+        bytes = BYTES_UNKNOWN;
+    if (of & TAINTS_MEMORY)
+        taints |= from_earlier_turns(run, state, address, bytes);
     bool constant = address->space == SPACE_IMAGE && address->count == 0 && elf_is_constant(run->file, (uint64_t)address->offset, 1);
     if (!constant && (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE))
-        taints |= memory_loaded(run, address, false);
+        taints |= memory_loaded(run, address, false) | (address->taints & TAINT_TURN);
     return taints;
 }
 
@@ -468,7 +479,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
 {
     int64_t place, content = 0;
     bool has_content = false;
-    struct value loaded;
+    struct value loaded, size = value_number(bytes);
     if (address->space == SPACE_THREAD && outside_thread_data(run, address)) {
         /* The thread control block: the stack's guard, and the thread pointer itself. */
         int64_t offset = address->offset - (int64_t)memory_thread_bytes(run->file);
@@ -510,7 +521,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
         if (stack ? state->stack_sums : state->thread_sums)
             flags = FLAG_SUM;
-        taints |= (run->at_debug = at, from_earlier_turns(run, state, address, bytes));
+        taints |= from_earlier_turns(run, state, address, bytes);
         loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
         loaded.flags = flags;
         loaded.origin = flags && state->in_share > 0 ? origin_of(address) : 0;
@@ -519,7 +530,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     if (address->space == SPACE_HEAP)
         return run_unknown(run, at, hash_mix64(value_hash(address), run->steps),
                            run->heap_taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE))
-                               | (run->at_debug = at, from_earlier_turns(run, state, address, bytes)),
+                               | from_earlier_turns(run, state, address, bytes),
                            run->loop);
     if (address->space == SPACE_IMAGE && address->count == 0) {
         uint64_t from = (uint64_t)address->offset;
@@ -554,7 +565,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     uint16_t taints = constant && run->look.loop != 0 ? 0 : memory_loaded(run, address, holds == HOLDS_FLOATING);
     run->loads += !constant;
     if (address->taints & (TAINT_STACK | TAINT_HEAP)) /* one of several places, some of them the thread's own */
-        taints |= memory_held(run, state, address);
+        taints |= memory_held(run, state, address, &size);
     if (numbered(address->taints)) {
         note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
         /* What it holds belongs to that number. */
@@ -608,17 +619,20 @@ void memory_note_taken(struct run *run, const struct value *pointer)
 
 /* These places may hold this value now, or what they held before. An integer is not stored where a pointer is. */
 static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, unsigned bytes,
-                   uint64_t at)
+                   enum holds holds, bool sum, uint64_t at)
 {
     uint16_t taints = value_taints(value);
-    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY) || (bytes == 8 && (taints & TAINT_LOADED));
+    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY)
+                   || (bytes == 8 && (holds & HOLDS_INTEGER) && (taints & TAINT_LOADED));
     for (size_t i = 0; i < state->slot_count; i++) {
         struct slot *slot = &state->slots[i];
         if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer))
             continue;
-        uint16_t flags = slot->value.flags & value->flags;
+        /* A sum to which something was added, or was not, is that of the same place. */
+        uint16_t flags = sum ? slot->value.flags & FLAG_SUM : 0, origin = slot->value.origin;
         slot->value = run_unknown(run, at, (uint64_t)slot->place, value_taints(&slot->value) | taints, run->loop);
         slot->value.flags = flags;
+        slot->value.origin = flags ? origin : 0;
     }
 }
 
@@ -628,23 +642,26 @@ static void store_own_array(struct run *run, struct state *state, const struct v
 {
     bool thread = address->space == SPACE_THREAD;
     note_store(run, address);
-    if (getenv("DBG") && !run->silent && (value->taints & TAINT_SHARE) && state->in_share) fprintf(stderr, "DBG own %lx thread %d taints %x address %x\n", (long)at, thread, value->taints, address->taints);
     state_taint_own(state, thread, holds, value->taints);
     new_version(run, state, thread, at);
-    if (!stays_sum(state, address, value))
+    bool sum = stays_sum(state, address, value);
+    if (!sum)
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
     int64_t from = THREAD_PLACES, end = INT64_MAX;
     if (!thread)
         array_of(run, address, &from, &end);
-    weaken(run, state, from, end, value, holds == HOLDS_FLOATING ? 0 : bytes, at);
+    weaken(run, state, from, end, value, bytes, holds, sum, at);
     if (!thread)
         state->arrays_from = from < state->arrays_from ? from : state->arrays_from;
 }
 
-static void store_heap(struct run *run, const struct value *value)
+static void store_heap(struct run *run, const struct state *state, const struct value *address, const struct value *value)
 {
-    run->heap_taints |= value_taints(value);
-    if (!run->silent && (value->taints & TAINTS_NUMBER))
+    uint16_t taints = value_taints(value) | (address->taints & (TAINTS_NUMBER | TAINT_SHARE))
+                      | (state_branch_taints(state) & TAINTS_NUMBER);
+    note_store(run, address);
+    run->heap_taints |= taints;
+    if (!run->silent && (taints & (TAINTS_NUMBER | TAINT_SHARE)))
         run->heap_numbers = true;
 }
 
@@ -657,11 +674,8 @@ static bool store_own(struct run *run, struct state *state, const struct value *
     /* Which element changes is known from what is there afterwards. */
     if (!fixed_place(address, &place))
         own.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
-    if (address->space == SPACE_HEAP)
-        own.taints |= state_branch_taints(state) & TAINTS_NUMBER;
     if (address->space == SPACE_HEAP) {
-        note_store(run, address);
-        store_heap(run, value);
+        store_heap(run, state, address, value);
         return true;
     }
     if (address->space != SPACE_STACK && address->space != SPACE_THREAD)
@@ -723,7 +737,6 @@ static void check_shared(struct run *run, struct state *state, const struct valu
         run_reject(run, branches & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
         return;
     }
-    if (getenv("DBG") && !run->silent) fprintf(stderr, "DBG store %lx addr %x value %x flags %x branches %x share %d once %d locks %d\n", (long)at, address->taints, value->taints, value->flags, branches, state->in_share, once, state->locks);
     bool sum = (value->flags & FLAG_SELF) && (atomic || state->locks > 0) && !divided && !once;
     if (((address->taints | branches) & TAINT_SHARE) || ((value->taints & TAINT_SHARE) && !sum)) {
         run_reject(run, VSCAF_REASON_TELLS, at, "");
@@ -752,14 +765,18 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         state_taint_own(state, false, holds, value->taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE)));
         new_version(run, state, false, at);
         state->arrays_from = run->taken < state->arrays_from ? run->taken : state->arrays_from;
-        state->stack_sums &= (value->flags & FLAG_SUM) != 0;
-        weaken(run, state, run->taken, THREAD_PLACES / 2, value, holds == HOLDS_FLOATING ? 0 : bytes, at);
+        struct value marked = *value;
+        marked.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
+        bool sum = stays_sum(state, address, value);
+        note_store(run, address);
+        state->stack_sums &= sum;
+        weaken(run, state, run->taken, THREAD_PLACES / 2, &marked, bytes, holds, sum, at);
     }
     if (address->taints & TAINT_HEAP)
-        store_heap(run, value);
+        store_heap(run, state, address, value);
     if (run->look.loop != 0 && (value->flags & FLAG_SELF) && run->look.sum_count < WAIT_SUMS_MAX)
         run->look.sums[run->look.sum_count++] = value_hash(address);
-    run->stores_floats |= holds == HOLDS_FLOATING;
+    run->stores_floats |= (holds & HOLDS_FLOATING) != 0;
     check_shared(run, state, address, value, kind == STORE_ATOMIC, at);
     if (holds & HOLDS_INTEGER)
         run->stores_integers = true;
@@ -791,27 +808,38 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
     if (address->space == SPACE_STACK || address->space == SPACE_THREAD)
         stored.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
     value = &stored;
-    if (address->space == SPACE_THREAD) {
+    bool sum = (value->flags & FLAG_SUM) && state->in_share == 0; /* in a turn, what earlier ones have added is gone */
+    if (address->space == SPACE_STACK || address->space == SPACE_THREAD) {
         struct value high;
-        note_written(run, address);
-        if (value_add(address, size, 1, &high) && !(size->taints & (TAINTS_NUMBER | TAINTS_OWN))) {
+        note_store(run, address);
+        if (value_add(address, size, 1, &high) && !(size->taints & (TAINTS_NUMBER | TAINTS_MEMORY))) {
             struct value low = *address;
             low.taints = high.taints = low.flags = high.flags = 0;
             state_add_range(state, &low, &high, false);
         }
-        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, at);
+    }
+    if (address->space == SPACE_THREAD) {
+        note_written(run, address);
+        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, HOLDS_EITHER, sum, at);
         state_taint_own(state, true, HOLDS_EITHER, value->taints);
         new_version(run, state, true, at);
-        state->thread_sums &= (value->flags & FLAG_SUM) != 0;
+        state->thread_sums &= sum;
     } else if (address->space == SPACE_STACK) {
-        if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
-            state_forget_places(state, address->offset, address->offset + bytes, true);
-        else
+        if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20) {
+            int64_t from = address->offset, end = from + bytes;
+            for (size_t i = 0; i < state->slot_count; i++) { /* what is left of a larger place may still be read */
+                const struct slot *slot = &state->slots[i];
+                bool overlaps = slot->place < end && slot->place + slot->bytes > from;
+                if (overlaps && (slot->place < from || slot->place + slot->bytes > end))
+                    state_taint_slot(state, slot);
+            }
+            state_forget_places(state, from, end, true);
+        } else
             store_own_array(run, state, address, value, 8, HOLDS_EITHER, at);
         state_taint_own(state, false, HOLDS_EITHER, value->taints);
         new_version(run, state, false, at);
         state->arrays_from = address->offset < state->arrays_from ? address->offset : state->arrays_from;
-        state->stack_sums &= (value->flags & FLAG_SUM) != 0;
+        state->stack_sums &= sum;
     } else {
         memory_store(run, state, address, 8, value, STORE_PLAIN, HOLDS_EITHER, at);
     }

@@ -41,7 +41,7 @@ void state_taint_own(struct state *state, bool thread, enum holds holds, uint16_
     if (holds & HOLDS_INTEGER)
         *(thread ? &state->thread_taints : &state->stack_taints) |= taints;
     if (holds & HOLDS_FLOATING)
-        *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint16_t)~TAINTS_OWN;
+        *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint16_t)~TAINTS_MEMORY;
 }
 
 uint16_t state_own_taints(const struct state *state, bool thread, enum holds holds)
