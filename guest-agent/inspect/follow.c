@@ -143,6 +143,33 @@ static struct value merged(struct run *run, struct state *state, const struct st
     return value;
 }
 
+/* The way of the formula for shares that is open: 1, 2; 3 or 0: neither alone. */
+static uint8_t way_of_formula(const struct state *state)
+{
+    uint8_t way = 0;
+    for (size_t i = 0; i < state->branch_count; i++)
+        if (state->branches[i].divides)
+            way = state->branches[i].divides;
+    return way;
+}
+
+/* Where both ways of the formula for shares meet, the part has turns if it has some on the way where it is smaller. */
+static void bound_part(struct run *run, struct state *met, const struct value bounds[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct value *bound = &bounds[i];
+        const struct symbol *symbol = &run->symbols.all[bound->terms[0].symbol];
+        if (bound->count != 1 || bound->terms[0].factor != -1 || bound->offset != 1 || symbol->kind != SYMBOL_QUOTIENT)
+            continue;
+        struct value part = share_part(run, symbol->work, symbol->loop, PLACE_SIZE), zero = value_number(0), some;
+        if (!value_add(&zero, &part, -1, &some))
+            continue;
+        some.offset++;
+        some.taints = some.flags = 0;
+        state_add_bound(met, &some);
+    }
+}
+
 static void merge(struct run *run, struct state *to, const struct state *from, uint64_t at)
 {
     bool divides = false;
@@ -168,6 +195,8 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     to->stack_float_taints |= from->stack_float_taints;
     to->spilled_taints |= from->spilled_taints;
     to->thread_float_taints |= from->thread_float_taints;
+    for (size_t i = 0; i < 4; i++)
+        to->turn_taints[i] |= from->turn_taints[i];
     to->stack_sums &= from->stack_sums;
     to->thread_sums &= from->thread_sums;
     /* One of the ways has changed arrays: what they hold tells which. */
@@ -217,6 +246,9 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     to->range_count = 0;
     for (size_t i = 0; i < count; i++)
         state_add_range(to, &both[i].low, &both[i].high, both[i].earlier);
+    struct value bounds[BOUNDS_MAX];
+    size_t bound_count = to->bound_count;
+    memcpy(bounds, to->bounds, bound_count * sizeof bounds[0]);
     kept = 0;
     for (size_t i = 0; i < to->bound_count; i++)
         for (size_t j = 0; j < from->bound_count; j++)
@@ -225,6 +257,10 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
                 break;
             }
     to->bound_count = (uint16_t)kept;
+    if (divides && way_of_formula(to) == 2)
+        bound_part(run, to, bounds, bound_count);
+    else if (divides && way_of_formula(from) == 2)
+        bound_part(run, to, from->bounds, from->bound_count);
     for (size_t i = 0; i < from->branch_count; i++) {
         bool found = false;
         for (size_t j = 0; j < to->branch_count; j++)
@@ -448,7 +484,7 @@ static bool taken_once(const struct run *run, uint16_t condition, const struct v
 }
 
 /* Whether the comparison of this sum with 0 tells threads without any work from the others: part <= 0, or part < 1. */
-static bool tells_empty(const struct run *run, uint16_t condition, const struct value *difference)
+static bool tells_empty(const struct run *run, const struct state *state, uint16_t condition, const struct value *difference)
 {
     if (difference->space != SPACE_NUMBER || difference->count != 1)
         return false;
@@ -456,8 +492,15 @@ static bool tells_empty(const struct run *run, uint16_t condition, const struct 
     int64_t factor = difference->terms[0].factor, offset = difference->offset;
     if (symbol->kind == SYMBOL_MORE)
         return offset == 0;
-    if (symbol->kind != SYMBOL_PART || (factor != 1 && factor != -1))
+    if ((symbol->kind != SYMBOL_PART && symbol->kind != SYMBOL_QUOTIENT) || (factor != 1 && factor != -1))
         return false;
+    if (symbol->kind == SYMBOL_QUOTIENT) {
+        /* On one way of the formula for shares it is the part, on the other one the part is one larger. */
+        uint8_t way = way_of_formula(state);
+        if (way != 1 && way != 2)
+            return false;
+        offset -= way == 1 ? factor : 0;
+    }
     switch (condition) {
     case CONDITION_EQUAL:
     case CONDITION_NOT_EQUAL: return offset == 0;
@@ -495,7 +538,7 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
     run->look.polls |= polls;
     if (run->look.loop != 0 && !polls)
         taints &= (uint16_t)~TAINT_LOADED;
-    bool guard = known && tells_empty(run, last->condition, &difference);
+    bool guard = known && tells_empty(run, state, last->condition, &difference);
     bool looks = polls && run->look.branches;
     bool opens = !divides && ((taints & (TAINTS_NUMBER | TAINT_SHARE)) || looks);
     /* A loop over shares is left when the thread's turns are done. */
@@ -711,6 +754,7 @@ struct changes {
     bool stack_sums, thread_sums, epoch;
     uint16_t exit_taints;
     bool stores[3];
+    uint16_t turn_taints[4];
     bool wrong; /* a place was thought to change in steps, but does not: what followed from that must be forgotten */
 };
 
@@ -750,6 +794,7 @@ static void forget_changes(struct changes *changes, bool steps_too)
                                           .step = all[k][i].step};
     changes->stack_taints = changes->thread_taints = changes->stack_float_taints = changes->thread_float_taints = 0;
     changes->spilled_taints = 0;
+    memset(changes->turn_taints, 0, sizeof changes->turn_taints);
     changes->stack_sums = changes->thread_sums = true;
     changes->epoch = changes->wrong = false;
 }
@@ -956,6 +1001,8 @@ static void make_turn(struct run *run, struct state *turn, const struct state *i
     if (changes->thread_changes)
         turn->thread_version = hash_mix64(in->thread_version, run->symbols.loops[instance].key);
     turn->arrays_from = changes->arrays_from < in->arrays_from ? changes->arrays_from : in->arrays_from;
+    for (size_t i = 0; i < 4; i++)
+        turn->turn_taints[i] = loop->mode != LOOP_WHOLE ? 0 : turn->turn_taints[i] | changes->turn_taints[i];
     turn->stack_sums &= changes->stack_sums;
     turn->thread_sums &= changes->thread_sums;
     if (changes->epoch) {
@@ -1009,8 +1056,6 @@ static bool turns_until(struct run *run, const struct loop_exit *exit, uint32_t 
         *turns = value_number(extra ? number / size + 1 : (number + size - 1) / size);
         return true;
     }
-    if (exit->condition != CONDITION_EQUAL && size != 1)
-        return false;
     if (numerator.offset % size != 0)
         return false;
     for (size_t i = 0; i < numerator.count; i++) {
@@ -1237,6 +1282,10 @@ static bool learn(struct run *run, struct frame *frame, int32_t loop, struct cha
         return true;
     }
     bool stores[] = {of->stores_stack, of->stores_thread, of->stores_heap};
+    for (size_t i = 0; i < 4 && exits->back != NULL; i++) {
+        more |= (exits->back->turn_taints[i] & ~changes->turn_taints[i]) != 0;
+        changes->turn_taints[i] |= exits->back->turn_taints[i];
+    }
     more |= memcmp(stores, changes->stores, sizeof stores) != 0;
     memcpy(changes->stores, stores, sizeof stores);
     const struct state *end = exits->back;
@@ -1682,6 +1731,8 @@ static void leave_shares(struct run *run, struct state *left, const struct state
         left->stack_float_taints = without_turn(left->stack_float_taints);
         left->thread_taints = without_turn(left->thread_taints);
         left->thread_float_taints = without_turn(left->thread_float_taints);
+        for (size_t i = 0; i < 4; i++)
+            left->turn_taints[i] = without_turn((uint16_t)(left->turn_taints[i] | in->turn_taints[i]));
         left->spilled_taints = without_turn(left->spilled_taints);
         run->heap_taints = without_turn(run->heap_taints);
     } else if (exit_taints) {

@@ -349,30 +349,36 @@ static bool is_made_of_slots(const struct state *state, const struct value *addr
     return true;
 }
 
-/* What own memory holds may be from an earlier turn of divided work, so it depends on which turns are the thread's. */
-static uint16_t from_earlier_turns(const struct run *run, const struct state *state, const struct value *address, int64_t bytes)
+/* When a place of own memory was stored: in this turn of divided work; maybe in an earlier one, so that what it holds depends
+ * on which turns are the thread's; or before all turns, or there are none. */
+enum stored { STORED_THIS_TURN, STORED_EARLIER, STORED_ANY_TIME };
+
+static enum stored when_stored(const struct run *run, const struct state *state, const struct value *address, int64_t bytes)
 {
     uint16_t taints = value_taints(address);
-    bool stores = false;
-    if (run->lenient)
-        return 0;
+    bool divided = false, stores = false, before = false;
     for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
         const struct loop_instance *of = &run->symbols.loops[loop];
-        bool there = (of->stores_stack && (taints & TAINT_STACK)) || (of->stores_thread && (taints & TAINT_PRIVATE))
-                     || (of->stores_heap && (taints & TAINT_HEAP));
-        stores |= there && of->mode != LOOP_WHOLE && stored_before(run, of->before, address, bytes);
+        if (of->mode == LOOP_WHOLE)
+            continue;
+        divided = true;
+        stores |= (of->stores_stack && (taints & TAINT_STACK)) || (of->stores_thread && (taints & TAINT_PRIVATE))
+                  || (of->stores_heap && (taints & TAINT_HEAP));
+        before |= stored_before(run, of->before, address, bytes);
     }
+    if (!divided)
+        return STORED_ANY_TIME;
     bool known = bytes != BYTES_UNKNOWN && (is_made_of_slots(state, address, bytes) || written(run, state, address, bytes, true));
-    if (!stores || known)
-        return 0;
+    if (run->lenient || known)
+        return STORED_THIS_TURN;
     uint64_t start, end;
     if (address->space == SPACE_THREAD && address->count > 0 && address->offset >= 0
         && elf_tls_object(run->file, (uint64_t)address->offset, &start, &end)) {
         struct value whole = {.space = SPACE_THREAD, .offset = (int64_t)start};
         if (written(run, state, &whole, (int64_t)(end - start), true))
-            return 0;
+            return STORED_THIS_TURN;
     }
-    return TAINT_SHARE;
+    return !stores ? STORED_ANY_TIME : before ? STORED_EARLIER : STORED_THIS_TURN;
 }
 
 /* A name for what a place of an array holds (struct value). */
@@ -466,8 +472,8 @@ uint16_t memory_held(const struct run *run, const struct state *state, const str
         taints |= run->heap_taints;
     if (size != NULL && (!value_is_number(size, &bytes) || bytes < 0))
         bytes = BYTES_UNKNOWN;
-    if (of & TAINTS_MEMORY)
-        taints |= from_earlier_turns(run, state, address, bytes);
+    if ((of & TAINTS_MEMORY) && when_stored(run, state, address, bytes) == STORED_EARLIER)
+        taints |= TAINT_SHARE;
     bool constant = address->space == SPACE_IMAGE && address->count == 0 && elf_is_constant(run->file, (uint64_t)address->offset, 1);
     if (!constant && (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE))
         taints |= memory_loaded(run, address, false) | (address->taints & TAINT_TURN);
@@ -493,7 +499,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         read_thread_data(run, state, address, bytes, at);
     if (address->space == SPACE_STACK || address->space == SPACE_THREAD) {
         bool stack = address->space == SPACE_STACK;
-        uint16_t taints = state_own_taints(state, !stack, holds), flags = 0;
+        enum stored stored = when_stored(run, state, address, bytes);
+        uint16_t taints = state_own_taints(state, !stack, holds, stored == STORED_THIS_TURN), flags = 0;
         if (stack && (holds & HOLDS_INTEGER) && (address->count == 0 || bytes <= 8))
             taints |= state->spilled_taints;
         if (fixed_place(address, &place)) {
@@ -513,7 +520,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             if ((slot->place >= THREAD_PLACES) == stack || !(slot->holds & holds))
                 continue; /* a program does not read integers as floating-point numbers */
             bool overlaps = slot->place + slot->bytes > place && slot->place < place + (int64_t)bytes;
-            bool in_array = !stack || (slot->place < end && slot->place + slot->bytes > from);
+            bool in_array = !stack || (slot->place < end && slot->place + slot->bytes > from && !slot->saved);
             if (address->count > 0 ? in_array : overlaps)
                 taints |= value_taints(&slot->value);
         }
@@ -521,7 +528,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
         if (stack ? state->stack_sums : state->thread_sums)
             flags = FLAG_SUM;
-        taints |= from_earlier_turns(run, state, address, bytes);
+        if (stored == STORED_EARLIER)
+            taints |= TAINT_SHARE;
         loaded = run_unknown(run, at, hash_mix64(value_hash(address), run->steps), taints, run->loop);
         loaded.flags = flags;
         loaded.origin = flags && state->in_share > 0 ? origin_of(address) : 0;
@@ -530,7 +538,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     if (address->space == SPACE_HEAP)
         return run_unknown(run, at, hash_mix64(value_hash(address), run->steps),
                            run->heap_taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE))
-                               | from_earlier_turns(run, state, address, bytes),
+                               | (when_stored(run, state, address, bytes) == STORED_EARLIER ? TAINT_SHARE : 0),
                            run->loop);
     if (address->space == SPACE_IMAGE && address->count == 0) {
         uint64_t from = (uint64_t)address->offset;
@@ -617,7 +625,8 @@ void memory_note_taken(struct run *run, const struct value *pointer)
         run->taken = pointer->offset;
 }
 
-/* These places may hold this value now, or what they held before. An integer is not stored where a pointer is. */
+/* These places may hold this value now, or what they held before. An integer is not stored where a pointer is, and no array
+ * holds the registers that a function saves. */
 static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, unsigned bytes,
                    enum holds holds, bool sum, uint64_t at)
 {
@@ -626,8 +635,10 @@ static void weaken(struct run *run, struct state *state, int64_t from, int64_t e
                    || (bytes == 8 && (holds & HOLDS_INTEGER) && (taints & TAINT_LOADED));
     for (size_t i = 0; i < state->slot_count; i++) {
         struct slot *slot = &state->slots[i];
-        if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer))
+        if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer)
+            || slot->saved || !(slot->holds & holds))
             continue;
+        slot->holds |= (uint8_t)holds;
         /* A sum to which something was added, or was not, is that of the same place. */
         uint16_t flags = sum ? slot->value.flags & FLAG_SUM : 0, origin = slot->value.origin;
         slot->value = run_unknown(run, at, (uint64_t)slot->place, value_taints(&slot->value) | taints, run->loop);

@@ -140,7 +140,7 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
 
 
 /* share.c */
-enum share_place { PLACE_START, PLACE_END };
+enum share_place { PLACE_START, PLACE_END, PLACE_SIZE };
 /* Where the thread's part of that work begins, or ends. */
 struct value share_part(struct run *run, uint64_t work, uint32_t loop, enum share_place place);
 /* Recognizes where a part of divided work begins and ends, and whether the value depends on that or on the turn alone. */

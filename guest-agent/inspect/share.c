@@ -7,6 +7,8 @@ struct value share_part(struct run *run, uint64_t work, uint32_t loop, enum shar
     uint32_t part = symbol_of(&run->symbols, hash_mix64(work, 7), SYMBOL_PART, loop);
     run->symbols.all[start].work = run->symbols.all[part].work = work;
     struct value value = value_of_symbol(start, TAINT_SHARE), size = value_of_symbol(part, TAINT_SHARE);
+    if (place == PLACE_SIZE)
+        return size;
     if (place == PLACE_END)
         value_add(&value, &size, 1, &value);
     return value;

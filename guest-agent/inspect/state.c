@@ -42,11 +42,18 @@ void state_taint_own(struct state *state, bool thread, enum holds holds, uint16_
         *(thread ? &state->thread_taints : &state->stack_taints) |= taints;
     if (holds & HOLDS_FLOATING)
         *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint16_t)~TAINTS_MEMORY;
+    if (holds & HOLDS_INTEGER)
+        state->turn_taints[thread] |= taints;
+    if (holds & HOLDS_FLOATING)
+        state->turn_taints[2 + thread] |= taints & (uint16_t)~TAINTS_MEMORY;
 }
 
-uint16_t state_own_taints(const struct state *state, bool thread, enum holds holds)
+uint16_t state_own_taints(const struct state *state, bool thread, enum holds holds, bool this_turn)
 {
     uint16_t taints = 0;
+    if (this_turn)
+        return (uint16_t)((holds & HOLDS_INTEGER ? state->turn_taints[thread] : 0)
+                          | (holds & HOLDS_FLOATING ? state->turn_taints[2 + thread] : 0));
     if (holds & HOLDS_INTEGER)
         taints |= thread ? state->thread_taints : state->stack_taints;
     if (holds & HOLDS_FLOATING)

@@ -7,7 +7,7 @@
 
 #define SLOTS_MAX 384u
 #define RANGES_MAX 48u
-#define BOUNDS_MAX 24u
+#define BOUNDS_MAX 64u
 #define BRANCHES_MAX 24u
 
 /* Places of the thread's own memory with a fixed distance from its start. Thread data has the places from THREAD_PLACES
@@ -56,6 +56,7 @@ struct state {
     uint16_t locks;    /* critical sections around */
     /* What arrays there may hold: integers and addresses, and floating-point numbers. */
     uint16_t stack_taints, thread_taints, stack_float_taints, thread_float_taints;
+    uint16_t turn_taints[4]; /* the same four, of what was stored in this turn of divided work */
     uint16_t spilled_taints; /* what fixed places of the stack may hold that are no longer known */
     bool stack_sums, thread_sums; /* arrays there hold nothing but sums (FLAG_SUM) */
     uint64_t stack_version, thread_version; /* of what arrays there hold: another one after each store */
@@ -82,7 +83,8 @@ void state_forget_places(struct state *state, int64_t from, int64_t end, bool po
 bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, enum holds holds);
 void state_taint_own(struct state *state, bool thread, enum holds holds, uint16_t taints);
 /* What its arrays may hold. */
-uint16_t state_own_taints(const struct state *state, bool thread, enum holds holds);
+/* `this_turn`: of what was stored in this turn of divided work. */
+uint16_t state_own_taints(const struct state *state, bool thread, enum holds holds, bool this_turn);
 /* What a slot holds may be in an array from now on. */
 void state_taint_slot(struct state *state, const struct slot *slot);
 

@@ -35,6 +35,7 @@ static struct value vector_get(const struct state *state, unsigned number)
     struct value value = value_of_symbol(vector->symbol, vector->taints);
     value.flags = vector->flags;
     value.origin = vector->origin;
+    value.loaded = vector->loaded;
     return value;
 }
 
@@ -62,7 +63,7 @@ void vector_set(struct run *run, struct state *state, unsigned number, const str
                               .taints = taints,
                               .flags = value->flags,
                               .origin = value->origin,
-                              .loaded = keeps ? 0 : place_loaded(run, value)};
+                              .loaded = keeps ? 0 : value->loaded != 0 ? value->loaded : place_loaded(run, value)};
 }
 
 struct value any_register_get(const struct state *state, unsigned number)
@@ -406,7 +407,8 @@ static void push(struct run *run, struct state *state, const struct value *value
     struct value address = *sp, stored = *value;
     memory_store(run, state, &address, 8, &stored, STORE_PLAIN, HOLDS_INTEGER, at);
     struct slot *slot = address.count == 0 ? state_slot(state, address.offset, 8) : NULL;
-    if (slot != NULL)
+    int64_t number;
+    if (slot != NULL && !value_is_number(value, &number)) /* a constant may be an argument or a part of one */
         slot->saved = true;
 }
 
@@ -779,6 +781,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         first = operand_get(run, state, instruction, of_three ? two : one);
         second = operand_get(run, state, instruction, of_three ? three : two);
         result = first;
+        result.loaded = 0;
         result.taints = taints_of(&first) | taints_of(&second);
         if (instruction->operation == OPERATION_VECTOR_MULTIPLY)
             product_flags(state, &first, &second, &result);
@@ -804,6 +807,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
                 added.taints |= taints_of(&first);
         }
         result = first;
+        result.loaded = 0;
         if (sums == 1 && sum.flags)
             sum_flags(state, &sum, &added, false, &result);
         else

@@ -55,6 +55,7 @@ struct value {
     uint16_t origin; /* with FLAG_SUM: the place whose content at the turn's start it has, plus what the turn added; 0: none */
     bool half; /* it went through 32 bits: its lower half is right, its upper one may be all of the sign or 0 */
     int64_t offset;
+    uint64_t loaded; /* of what a vector register holds: a hash of the place of shared memory, the same for all; 0: none */
     struct term terms[VALUE_TERMS]; /* by symbol */
 };
 
