@@ -19,12 +19,12 @@ static uint16_t taints_of(const struct value *value)
     return value_taints(value);
 }
 
-/* A number of the team decides whether a thread comes here. */
+/* A number of the team, or which part of divided work is the thread's, decides whether a thread comes here. */
 static void check_effect(struct run *run, const struct state *state, uint64_t at, const char *name)
 {
     uint16_t branches = state_branch_taints(state);
-    if (branches & TAINTS_NUMBER)
-        run_reject(run, branches & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, name);
+    if (branches & (TAINTS_NUMBER | TAINT_SHARE))
+        run_reject(run, branches & (TAINT_TEAM | TAINT_SHARE) ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, name);
 }
 
 /* `deeper`: bytes of the stack since the caller put the arguments there. */
@@ -162,17 +162,17 @@ static void call_plain(struct run *run, struct state *state, const char *name, c
             continue;
         }
         struct value place = argument(run, state, number++, deeper, at);
-        stored.taints |= place.taints & (uint16_t)~TAINTS_OWN;
+        stored.taints |= place.taints & (uint16_t)~TAINTS_MEMORY;
         if (*effect == 'r' || *effect == 'R') {
             memory_read_any(run, state, &place, *effect == 'R' ? &size : &one, at);
             run->loads++;
-            stored.taints |= memory_held(run, state, &place);
+            stored.taints |= memory_held(run, state, &place, *effect == 'R' ? &size : NULL);
         }
     }
     /* An address of own memory among what it reads is known to it, but only a copy may hold one. */
     struct value returned = result, floats = stored;
-    returned.taints |= stored.taints & (uint16_t)~TAINTS_OWN;
-    floats.taints &= (uint16_t)~TAINTS_OWN;
+    returned.taints |= stored.taints & (uint16_t)~TAINTS_MEMORY;
+    floats.taints &= (uint16_t)~TAINTS_MEMORY;
     if (fills) {
         struct value filled = argument(run, state, 1, deeper, at);
         stored.flags = value_is_zero(&filled) ? FLAG_SUM : 0;
@@ -187,7 +187,8 @@ static void call_plain(struct run *run, struct state *state, const char *name, c
             memory_fill(run, state, &place, *effect == 'W' ? &size : &bytes, &stored, at);
         if (*effect == 'W') {
             returned = place; /* memset and its relatives return it */
-            returned.taints &= (uint16_t)~TAINTS_OWN;
+            if (place.space != SPACE_NUMBER) /* else it may be a place of its own memory */
+                returned.taints &= (uint16_t)~TAINTS_MEMORY;
             returns_place = true;
         }
     }
@@ -236,7 +237,7 @@ static uint16_t printed_taints(struct run *run, struct state *state, const struc
     for (unsigned i = 0; i < count; i++) {
         struct value value = argument(run, state, i, deeper, at);
         bool pointer = i >= ARGUMENTS || known->effects[i] == 'r';
-        taints |= value.taints | (pointer ? memory_held(run, state, &value) : 0);
+        taints |= value.taints | (pointer ? memory_held(run, state, &value, NULL) : 0);
     }
     return taints;
 }
@@ -334,8 +335,8 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         if (loop && data.space == SPACE_STACK && data.count == 0) { /* the runtime puts the part there */
             uint64_t work = hash_mix64(hash_mix64(at, run->context), 72);
             struct value start = share_part(run, work, run->loop, PLACE_START), end = share_part(run, work, run->loop, PLACE_END);
-            state_set_slot(state, data.offset, 8, &start, false);
-            state_set_slot(state, data.offset + 8, 8, &end, false);
+            state_set_slot(state, data.offset, 8, &start, HOLDS_INTEGER);
+            state_set_slot(state, data.offset + 8, 8, &end, HOLDS_INTEGER);
         }
         state->in_share += loop;
         follow_passed(run, state, function, data, at);
@@ -346,8 +347,12 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         if (!state_is_divided(state))
             run_reject(run, VSCAF_REASON_COUNTS, at, name);
         check_effect(run, state, at, name);
-        if (printed_taints(run, state, known, name, deeper, at) & (TAINTS_NUMBER | TAINT_SHARE))
-            run_reject(run, VSCAF_REASON_TELLS, at, name);
+        {
+            uint16_t printed = printed_taints(run, state, known, name, deeper, at);
+            if (printed & (TAINTS_NUMBER | TAINT_SHARE))
+                run_reject(run, VSCAF_REASON_TELLS, at, name);
+            result.taints |= printed & (uint16_t)~TAINTS_MEMORY; /* how much was written */
+        }
         break;
     case KNOWN_MEMORY:
         symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 12), SYMBOL_OTHER, run->loop);

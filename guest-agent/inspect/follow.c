@@ -223,6 +223,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
         }
         slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints, guarded);
         slot.holds |= other->holds;
+        slot.saved &= other->saved;
         to->slots[kept++] = slot;
     }
     to->slot_count = (uint16_t)kept;
@@ -539,11 +540,11 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
     run->look.polls |= polls;
     if (run->look.loop != 0 && !polls)
         taints &= (uint16_t)~TAINT_LOADED;
-    if (getenv("DBG")) { fprintf(stderr, "DBG branch %lx known %d holds %d cond %d off %ld:", (long)last->address, known, holds, last->condition, (long)difference.offset); for (size_t k = 0; k < difference.count; k++) fprintf(stderr, " %ld*k%d(%u)", (long)difference.terms[k].factor, run->symbols.all[difference.terms[k].symbol].kind, difference.terms[k].symbol); fprintf(stderr, "\n"); }
     bool guard = known && tells_empty(run, state, last->condition, &difference);
-    bool opens = !divides && ((taints & (TAINTS_NUMBER | TAINT_SHARE)) || (polls && run->look.branches));
+    bool looks = polls && run->look.branches;
+    bool opens = !divides && ((taints & (TAINTS_NUMBER | TAINT_SHARE)) || looks);
     /* A loop over shares is left when the thread's turns are done. */
-    if (opens && exits->instance != 0 && run->symbols.loops[exits->instance].mode != LOOP_WHOLE)
+    if (opens && !looks && exits->instance != 0 && run->symbols.loops[exits->instance].mode != LOOP_WHOLE)
         for (int way = 0; way < 2; way++)
             opens = opens && of->next[way] != CODE_NONE && code_in_loop(frame->function, of->next[way], loop);
     for (int way = 0; way < 2; way++) {
@@ -613,7 +614,7 @@ static void run_block(struct run *run, struct frame *frame, int32_t block, int32
         case FLOW_NEXT:
             step_instruction(run, state, instruction);
             goes_on = instruction->operation != OPERATION_ENDS;
-            if (!goes_on && numbered(state_branch_taints(state)))
+            if (!goes_on && (state_branch_taints(state) & (TAINTS_NUMBER | TAINT_SHARE)))
                 run_reject(run, VSCAF_REASON_TELLS, instruction->address, "");
             break;
         case FLOW_CALL:
@@ -890,7 +891,7 @@ static bool is_reloaded(const struct run *run, const struct value *one, const st
     if (!value_is_symbol(one, &first) || !value_is_symbol(other, &second))
         return false;
     const struct symbol *left = &run->symbols.all[first], *right = &run->symbols.all[second];
-    const uint16_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN;
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_MEMORY | TAINT_SHARE | TAINT_TURN;
     return left->kind == SYMBOL_LOAD && right->kind == SYMBOL_LOAD && left->work == right->work && left->bytes == right->bytes
            && !((left->taints | right->taints) & tells) && !left->partial && !right->partial;
 }
@@ -1155,7 +1156,6 @@ static bool ends_part(struct run *run, const struct state *in, const struct loop
         return false;
     /* After the turn: a thread without work must not come here. */
     some.taints = some.flags = 0;
-    if (getenv("DBG")) { fprintf(stderr, "DBG ends place %d size %u some %d ok %d bounds %d:", place, turns.terms[0].symbol, size.some, state_at_least_zero(in, &some), in->bound_count); for (size_t i = 0; i < in->bound_count; i++) if (value_factor(&in->bounds[i], turns.terms[0].symbol)) fprintf(stderr, " [%ld count %d f %ld]", (long)in->bounds[i].offset, in->bounds[i].count, (long)value_factor(&in->bounds[i], turns.terms[0].symbol)); fprintf(stderr, " branches %d\n", in->branch_count); }
     if (place == 1 && !size.some && !state_at_least_zero(in, &some))
         return false;
     struct value begins = share_part(run, size.work, size.loop, PLACE_START);
@@ -1222,7 +1222,7 @@ static bool ends_cycle(struct run *run, const struct state *in, const struct loo
 static bool leaves_at_once(const struct run *run, const struct loop_exit *exit, uint32_t instance)
 {
     struct value difference;
-    const uint16_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_MEMORY | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
     if (!value_add(&exit->left, &exit->right, -1, &difference) || (difference.taints & tells) || difference.count == 0)
         return false;
     for (size_t i = 0; i < difference.count; i++) {
@@ -1276,7 +1276,6 @@ static bool learn(struct run *run, struct frame *frame, int32_t loop, struct cha
     uint32_t start = 0;
     enum loop_mode mode = mode_of(run, frame, loop, in, exits, instance, &start);
     struct loop_instance *of = &run->symbols.loops[instance];
-    if (getenv("DBG")) { for (size_t i = 0; i < exits->count; i++) { struct value d; bool ok = value_add(&exits->all[i].left, &exits->all[i].right, -1, &d); fprintf(stderr, "DBG loop %lx exit %zu place %d cond %d ok %d space %d off %ld taints %x:", (long)block_address(frame, frame->function->loops[loop].header), i, place_of_exit(frame, loop, exits, &exits->all[i]), exits->all[i].condition, ok, d.space, (long)d.offset, d.taints); for (size_t k = 0; k < d.count; k++) fprintf(stderr, " %ld*k%d(%u)", (long)d.terms[k].factor, run->symbols.all[d.terms[k].symbol].kind, d.terms[k].symbol); fprintf(stderr, " mode %d\n", mode); } }
     if (mode != (enum loop_mode)of->mode || start != of->start) {
         /* What was learned of sums was learned as if each thread took every turn. */
         of->mode = (uint16_t)mode;
@@ -1414,8 +1413,8 @@ struct looked {
     const struct state *in;
     const struct changes *changes;
     uint32_t instance, counter;
-    uint64_t written;   /* registers, by bit */
-    bool stores_floats; /* in memory */
+    const struct state *earlier; /* what a turn's end says of earlier turns (add_earlier_turns); NULL: nothing */
+    uint64_t written;            /* registers, by bit */
 };
 
 static void find_written(struct looked *looked)
@@ -1425,17 +1424,13 @@ static void find_written(struct looked *looked)
         const struct block *block = &function->blocks[b];
         for (uint32_t i = 0; code_in_loop(function, (int32_t)b, looked->loop) && i < block->count; i++) {
             const struct instruction *instruction = &function->instructions[block->first + i];
-            bool vector = false, memory = false;
             for (size_t o = 0; o < instruction->count; o++) {
                 const struct operand *operand = &instruction->operands[o];
                 bool is_register = operand->kind == OPERAND_REGISTER && operand->number < REGISTERS;
-                vector |= is_register && operand->number >= REGISTER_VECTOR;
-                memory |= operand->kind == OPERAND_MEMORY && operand->writes;
                 if (is_register && operand->writes)
                     looked->written |= UINT64_C(1) << operand->number;
             }
             looked->written |= instruction->writes_more;
-            looked->stores_floats |= vector && memory;
             if (instruction->flow == FLOW_CALL || instruction->flow == FLOW_CALL_INDIRECT)
                 looked->written |= ~UINT64_C(0) << REGISTER_VECTOR | CALL_CHANGES;
         }
@@ -1452,13 +1447,15 @@ static void look_at(uint16_t *taints, bool carried, uint16_t learned)
 static void make_look(struct run *run, struct state *turn, const struct looked *looked, const struct state *learned)
 {
     make_turn(run, turn, looked->in, looked->changes, looked->instance, looked->frame);
+    if (looked->earlier != NULL)
+        add_earlier_turns(run, turn, looked->earlier, looked->counter, looked->instance);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         look_at(&turn->registers[r].taints, looked->written >> r & 1, learned->registers[r].taints);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
         look_at(&turn->vectors[v].taints, looked->written >> (v + REGISTER_VECTOR) & 1, learned->vectors[v].taints);
     for (size_t i = 0; i < turn->slot_count; i++) {
         struct slot *slot = &turn->slots[i];
-        bool changes = looked->changes->slots[i].kind != CHANGE_NONE || ((slot->holds & HOLDS_FLOATING) && looked->stores_floats);
+        bool changes = looked->changes->slots[i].kind != CHANGE_NONE;
         const struct slot *end = state_slot((struct state *)(uintptr_t)learned, slot->place, slot->bytes);
         look_at(&slot->value.taints, changes, end != NULL ? end->value.taints : 0);
     }
@@ -1511,12 +1508,17 @@ static bool learn_look(struct state *learned, const struct state *end)
 static bool look(struct run *run, const struct looked *looked, bool floats, bool still, bool branches, struct exits *exits)
 {
     struct state *learned = calloc(1, sizeof *learned), *turn = malloc(sizeof *turn);
-    if (learned == NULL || turn == NULL) {
+    /* Inner loops learn anew what they are: what is known of them outside the look stays. */
+    size_t count = run->symbols.loop_count;
+    struct loop_instance *loops = malloc((count + 1) * sizeof *loops);
+    if (learned == NULL || turn == NULL || loops == NULL) {
         run->no_memory = true;
         free(learned);
         free(turn);
+        free(loops);
         return false;
     }
+    memcpy(loops, run->symbols.loops, count * sizeof *loops);
     uint16_t heap = run->heap_taints;
     assert(!run->silent && run->look.loop == 0);
     run->heap_taints &= (uint16_t)~(TAINT_LOADED | TAINT_LOCK);
@@ -1547,6 +1549,8 @@ static bool look(struct run *run, const struct looked *looked, bool floats, bool
     }
     bool waits = more || run->look.lost || any || !clean
                  || (run->look.polls && run->symbols.loops[looked->instance].yields);
+    memcpy(run->symbols.loops, loops, count * sizeof *loops);
+    free(loops);
     run->heap_taints = heap;
     run->look = (struct wait_look){0};
     run->silent = false;
@@ -1634,13 +1638,17 @@ static void check_wait(struct run *run, struct looked *looked, const struct exit
     for (size_t i = 0; i < exits->count && flags; i++) {
         uint32_t left, right;
         const struct symbol *symbol = NULL;
+        uint16_t taints = exits->all[i].left.taints;
         if (value_is_symbol(&exits->all[i].left, &left))
             symbol = &run->symbols.all[left];
-        if ((symbol == NULL || symbol->kind != SYMBOL_LOAD) && value_is_symbol(&exits->all[i].right, &right))
+        if ((symbol == NULL || symbol->kind != SYMBOL_LOAD) && value_is_symbol(&exits->all[i].right, &right)) {
             symbol = &run->symbols.all[right];
+            taints = exits->all[i].right.taints;
+        }
         bool neither = seen.count > 0
                        && !((seen.all[i].left.taints | seen.all[i].right.taints) & (TAINT_LOADED | TAINT_LOCK));
-        if (symbol != NULL && symbol->kind == SYMBOL_LOAD && numbered(symbol->taints))
+        /* The symbol may have taints of a first look, before it was known how loops around divide work. */
+        if (symbol != NULL && symbol->kind == SYMBOL_LOAD && numbered(symbol->taints) && numbered(taints))
             memory_note_wait(run, symbol->work);
         else
             flags = neither;
@@ -1664,7 +1672,7 @@ static uint16_t ended_by(const struct changes *changes, const struct state *in, 
         for (size_t j = 0; j < in->branch_count; j++)
             before |= in->branches[j].function == branch->function && in->branches[j].joins == branch->joins;
         if (!before)
-            taints |= branch->divides ? TAINT_SHARE : branch->taints & TAINTS_NUMBER;
+            taints |= branch->divides ? TAINT_SHARE : branch->guard ? 0 : branch->taints & (TAINTS_NUMBER | TAINT_SHARE);
     }
     return taints;
 }
@@ -1702,7 +1710,7 @@ static void leave_value(struct run *run, const struct state *state, struct value
     share_recognize(run, state, value);
     value->flags = flags;
     uint16_t taints = mode != LOOP_WHOLE && (value->taints & TAINT_TURN) ? TAINT_SHARE : mode == LOOP_WHOLE ? exit_taints : 0;
-    value->taints &= (uint16_t)(mode != LOOP_WHOLE ? ~TAINT_TURN : 0xff);
+    value->taints &= (uint16_t)(mode != LOOP_WHOLE ? ~TAINT_TURN : ~0);
     if (taints)
         mark_left(run, value, taints, place);
 }
@@ -1851,15 +1859,15 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     make_turn(run, turn, in, changes, instance, frame);
     if (written != NULL)
         add_earlier_turns(run, turn, written, counter, instance);
-    free(written);
     exits_free(&exits);
     run->silent = silent;
     uint64_t barriers = run->barriers, loads = run->loads;
     run_once(run, frame, loop, turn, &exits);
     struct looked looked = {
-        .frame = frame, .loop = loop, .in = in, .changes = changes, .instance = instance, .counter = counter};
+        .frame = frame, .loop = loop, .in = in, .changes = changes, .instance = instance, .counter = counter, .earlier = written};
     if (!silent)
         check_wait(run, &looked, &exits, run->barriers != barriers, run->loads != loads);
+    free(written);
     run->loop = around;
     run->context = context;
     for (size_t i = 0; i < exits.count; i++) {

@@ -5,6 +5,7 @@
 
 #include "run.h"
 
+#define BYTES_UNKNOWN INT64_C(-1)
 #define SECTION_STACK_END INT64_C(4096) /* above it is what only the runtime knows */
 
 bool state_is_divided(const struct state *state)
@@ -218,7 +219,7 @@ void memory_note_wait(struct run *run, uint64_t group)
 }
 
 /* True if all bytes from the address on were written before, by this section. */
-static bool written(struct run *run, const struct state *state, const struct value *address, int64_t bytes, bool this_turn)
+static bool written(const struct run *run, const struct state *state, const struct value *address, int64_t bytes, bool this_turn)
 {
     struct value low = *address, high = *address;
     high.offset += bytes;
@@ -299,26 +300,30 @@ static bool is_bound(const struct run *run, const struct value *value)
 
 static void note_store(struct run *run, const struct value *address)
 {
+    uint16_t taints = value_taints(address);
     for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
         struct loop_instance *of = &run->symbols.loops[loop];
-        of->stores_stack |= address->space == SPACE_STACK;
-        of->stores_thread |= address->space == SPACE_THREAD;
-        of->stores_heap |= address->space == SPACE_HEAP;
+        of->stores_stack |= (taints & TAINT_STACK) != 0;
+        of->stores_thread |= (taints & TAINT_PRIVATE) != 0;
+        of->stores_heap |= (taints & TAINT_HEAP) != 0;
     }
 }
 
 /* Whether the array was stored to before the loop. Else no turn may read what it has not stored there itself: a thread's
  * first turn would read what nobody has stored. */
-static bool stored_before(const struct run *run, const struct state *before, const struct value *address, unsigned bytes)
+static bool stored_before(const struct run *run, const struct state *before, const struct value *address, int64_t bytes)
 {
-    if (before == NULL || address->space != SPACE_STACK || before->arrays_from < address->offset + (int64_t)bytes)
+    int64_t from, end;
+    if (before == NULL || address->space != SPACE_STACK)
         return true;
-    bool fixed = address->count == 0;
-    int64_t from = address->offset;
+    array_of(run, address, &from, &end);
+    if (address->count == 0 && bytes != BYTES_UNKNOWN)
+        end = address->offset + bytes;
+    if (before->arrays_from < end)
+        return true;
     for (size_t i = 0; i < address->count; i++)
         if (address->terms[i].factor < 0)
             return true; /* the index goes down */
-    int64_t end = fixed ? address->offset + (int64_t)bytes : frame_end(run, address->offset);
     for (size_t i = 0; i < before->slot_count; i++) {
         const struct slot *slot = &before->slots[i];
         if (!slot->saved && slot->place + slot->bytes > from && slot->place < end)
@@ -328,12 +333,12 @@ static bool stored_before(const struct run *run, const struct state *before, con
 }
 
 /* Whether places that are known make up all these bytes. */
-static bool is_made_of_slots(const struct state *state, const struct value *address, unsigned bytes)
+static bool is_made_of_slots(const struct state *state, const struct value *address, int64_t bytes)
 {
     int64_t place, at;
     if (!fixed_place(address, &place))
         return false;
-    for (at = place; at < place + (int64_t)bytes;) {
+    for (at = place; at < place + bytes;) {
         int64_t next = at;
         for (size_t i = 0; i < state->slot_count; i++)
             if (state->slots[i].place <= at && state->slots[i].place + state->slots[i].bytes > next)
@@ -349,22 +354,23 @@ static bool is_made_of_slots(const struct state *state, const struct value *addr
  * on which turns are the thread's; or before all turns, or there are none. */
 enum stored { STORED_THIS_TURN, STORED_EARLIER, STORED_ANY_TIME };
 
-static enum stored when_stored(struct run *run, const struct state *state, const struct value *address, unsigned bytes)
+static enum stored when_stored(const struct run *run, const struct state *state, const struct value *address, int64_t bytes)
 {
+    uint16_t taints = value_taints(address);
     bool divided = false, stores = false, before = false;
     for (uint32_t loop = run->loop; loop != 0; loop = run->symbols.loops[loop].outer) {
         const struct loop_instance *of = &run->symbols.loops[loop];
         if (of->mode == LOOP_WHOLE)
             continue;
         divided = true;
-        bool in_turns = address->space == SPACE_STACK ? of->stores_stack
-                        : address->space == SPACE_THREAD ? of->stores_thread : of->stores_heap;
-        stores |= in_turns;
+        stores |= (of->stores_stack && (taints & TAINT_STACK)) || (of->stores_thread && (taints & TAINT_PRIVATE))
+                  || (of->stores_heap && (taints & TAINT_HEAP));
         before |= stored_before(run, of->before, address, bytes);
     }
     if (!divided)
         return STORED_ANY_TIME;
-    if (run->lenient || is_made_of_slots(state, address, bytes) || written(run, state, address, bytes, true))
+    bool known = bytes != BYTES_UNKNOWN && (is_made_of_slots(state, address, bytes) || written(run, state, address, bytes, true));
+    if (run->lenient || known)
         return STORED_THIS_TURN;
     uint64_t start, end;
     if (address->space == SPACE_THREAD && address->count > 0 && address->offset >= 0
@@ -446,10 +452,10 @@ uint16_t memory_loaded_before(const struct run *run, const struct value *value)
     return (load->steps && load->left == run->look.loop) || (run->look.still && varies) ? 0 : TAINT_LOADED;
 }
 
-uint16_t memory_held(const struct run *run, const struct state *state, const struct value *address)
+uint16_t memory_held(const struct run *run, const struct state *state, const struct value *address, const struct value *size)
 {
     uint16_t of = value_taints(address), taints = of & (TAINTS_NUMBER | TAINT_SHARE);
-    int64_t from = run->taken, end; /* where a pointer may lead that is not known */
+    int64_t from = run->taken, end, bytes = BYTES_UNKNOWN; /* where a pointer may lead that is not known */
     if (address->space == SPACE_STACK)
         array_of(run, address, &from, &end);
     end = SECTION_STACK_END; /* its length is not known */
@@ -465,9 +471,13 @@ uint16_t memory_held(const struct run *run, const struct state *state, const str
     }
     if (of & TAINT_HEAP)
         taints |= run->heap_taints;
+    if (size != NULL && (!value_is_number(size, &bytes) || bytes < 0))
+        bytes = BYTES_UNKNOWN;
+    if ((of & TAINTS_MEMORY) && when_stored(run, state, address, bytes) == STORED_EARLIER)
+        taints |= TAINT_SHARE;
     bool constant = address->space == SPACE_IMAGE && address->count == 0 && elf_is_constant(run->file, (uint64_t)address->offset, 1);
     if (!constant && (address->space == SPACE_NUMBER || address->space == SPACE_IMAGE))
-        taints |= memory_loaded(run, address, false);
+        taints |= memory_loaded(run, address, false) | (address->taints & TAINT_TURN);
     return taints;
 }
 
@@ -476,7 +486,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
 {
     int64_t place, content = 0;
     bool has_content = false;
-    struct value loaded;
+    struct value loaded, size = value_number(bytes);
     if (address->space == SPACE_THREAD && outside_thread_data(run, address)) {
         /* The thread control block: the stack's guard, and the thread pointer itself. */
         int64_t offset = address->offset - (int64_t)memory_thread_bytes(run->file);
@@ -515,7 +525,6 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
             if (address->count > 0 ? in_array : overlaps)
                 taints |= value_taints(&slot->value);
         }
-        if (getenv("DBG") && !run->silent && (taints & TAINT_SHARE) && state->in_share) { fprintf(stderr, "DBG ownload %lx taints %x stack %x float %x spilled %x:", (long)at, taints, state->stack_taints, state->stack_float_taints, state->spilled_taints); for (size_t k = 0; k < state->slot_count; k++) if (state->slots[k].value.taints & TAINT_SHARE) fprintf(stderr, " %ld", (long)state->slots[k].place); fprintf(stderr, " address %ld\n", (long)address->offset); }
         /* Which of its elements is read. */
         taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
         if (stack ? state->stack_sums : state->thread_sums)
@@ -565,7 +574,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     uint16_t taints = constant && run->look.loop != 0 ? 0 : memory_loaded(run, address, holds == HOLDS_FLOATING);
     run->loads += !constant;
     if (address->taints & (TAINT_STACK | TAINT_HEAP)) /* one of several places, some of them the thread's own */
-        taints |= memory_held(run, state, address);
+        taints |= memory_held(run, state, address, &size);
     if (numbered(address->taints)) {
         note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
         /* What it holds belongs to that number. */
@@ -578,7 +587,6 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
         loaded.flags = FLAG_SELF;
         return loaded;
     }
-    if (getenv("DBG") && !run->silent && (address->taints & TAINT_SHARE) && state->in_share) { fprintf(stderr, "DBG shareload %lx taints %x:", (long)at, address->taints); for (size_t k = 0; k < address->count; k++) { const struct symbol *y = &run->symbols.all[address->terms[k].symbol]; fprintf(stderr, " %ld*k%d(%u)p%d", (long)address->terms[k].factor, y->kind, address->terms[k].symbol, y->partial); if (y->kind == SYMBOL_PRODUCT) fprintf(stderr, "[k%d k%d]", run->symbols.all[y->left].kind, run->symbols.all[y->right].kind); } fprintf(stderr, "\n"); }
     uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, address), state->epoch_loop);
     uint64_t key = hash_mix64(hash_mix64(value_hash(address), bytes), state->epoch);
     uint32_t symbol = symbol_of(&run->symbols, key, SYMBOL_LOAD, loop);
@@ -621,19 +629,22 @@ void memory_note_taken(struct run *run, const struct value *pointer)
 /* These places may hold this value now, or what they held before. An integer is not stored where a pointer is, and no array
  * holds the registers that a function saves. */
 static void weaken(struct run *run, struct state *state, int64_t from, int64_t end, const struct value *value, unsigned bytes,
-                   enum holds holds, uint64_t at)
+                   enum holds holds, bool sum, uint64_t at)
 {
     uint16_t taints = value_taints(value);
-    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY) || (bytes == 8 && (taints & TAINT_LOADED));
+    bool pointer = value->space != SPACE_NUMBER || (taints & TAINTS_MEMORY)
+                   || (bytes == 8 && (holds & HOLDS_INTEGER) && (taints & TAINT_LOADED));
     for (size_t i = 0; i < state->slot_count; i++) {
         struct slot *slot = &state->slots[i];
         if (slot->place >= end || slot->place + slot->bytes <= from || (slot->value.space != SPACE_NUMBER && !pointer)
             || slot->saved || !(slot->holds & holds))
             continue;
         slot->holds |= (uint8_t)holds;
-        uint16_t flags = slot->value.flags & value->flags;
+        /* A sum to which something was added, or was not, is that of the same place. */
+        uint16_t flags = sum ? slot->value.flags & FLAG_SUM : 0, origin = slot->value.origin;
         slot->value = run_unknown(run, at, (uint64_t)slot->place, value_taints(&slot->value) | taints, run->loop);
         slot->value.flags = flags;
+        slot->value.origin = flags ? origin : 0;
     }
 }
 
@@ -643,23 +654,26 @@ static void store_own_array(struct run *run, struct state *state, const struct v
 {
     bool thread = address->space == SPACE_THREAD;
     note_store(run, address);
-    if (getenv("DBG") && !run->silent && (value->taints & TAINT_SHARE) && state->in_share) fprintf(stderr, "DBG own %lx thread %d taints %x address %x\n", (long)at, thread, value->taints, address->taints);
     state_taint_own(state, thread, holds, value->taints);
     new_version(run, state, thread, at);
-    if (!stays_sum(state, address, value))
+    bool sum = stays_sum(state, address, value);
+    if (!sum)
         *(thread ? &state->thread_sums : &state->stack_sums) = false;
     int64_t from = THREAD_PLACES, end = INT64_MAX;
     if (!thread)
         array_of(run, address, &from, &end);
-    weaken(run, state, from, end, value, holds == HOLDS_FLOATING ? 0 : bytes, holds, at);
+    weaken(run, state, from, end, value, bytes, holds, sum, at);
     if (!thread)
         state->arrays_from = from < state->arrays_from ? from : state->arrays_from;
 }
 
-static void store_heap(struct run *run, const struct value *value)
+static void store_heap(struct run *run, const struct state *state, const struct value *address, const struct value *value)
 {
-    run->heap_taints |= value_taints(value);
-    if (!run->silent && (value->taints & TAINTS_NUMBER))
+    uint16_t taints = value_taints(value) | (address->taints & (TAINTS_NUMBER | TAINT_SHARE))
+                      | (state_branch_taints(state) & TAINTS_NUMBER);
+    note_store(run, address);
+    run->heap_taints |= taints;
+    if (!run->silent && (taints & (TAINTS_NUMBER | TAINT_SHARE)))
         run->heap_numbers = true;
 }
 
@@ -672,11 +686,8 @@ static bool store_own(struct run *run, struct state *state, const struct value *
     /* Which element changes is known from what is there afterwards. */
     if (!fixed_place(address, &place))
         own.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
-    if (address->space == SPACE_HEAP)
-        own.taints |= state_branch_taints(state) & TAINTS_NUMBER;
     if (address->space == SPACE_HEAP) {
-        note_store(run, address);
-        store_heap(run, value);
+        store_heap(run, state, address, value);
         return true;
     }
     if (address->space != SPACE_STACK && address->space != SPACE_THREAD)
@@ -738,7 +749,6 @@ static void check_shared(struct run *run, struct state *state, const struct valu
         run_reject(run, branches & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
         return;
     }
-    if (getenv("DBG") && !run->silent) fprintf(stderr, "DBG store %lx addr %x value %x flags %x branches %x share %d once %d locks %d\n", (long)at, address->taints, value->taints, value->flags, branches, state->in_share, once, state->locks);
     bool sum = (value->flags & FLAG_SELF) && (atomic || state->locks > 0) && !divided && !once;
     if (((address->taints | branches) & TAINT_SHARE) || ((value->taints & TAINT_SHARE) && !sum)) {
         run_reject(run, VSCAF_REASON_TELLS, at, "");
@@ -767,14 +777,18 @@ void memory_store(struct run *run, struct state *state, const struct value *addr
         state_taint_own(state, false, holds, value->taints | (address->taints & (TAINTS_NUMBER | TAINT_SHARE)));
         new_version(run, state, false, at);
         state->arrays_from = run->taken < state->arrays_from ? run->taken : state->arrays_from;
-        state->stack_sums &= (value->flags & FLAG_SUM) != 0;
-        weaken(run, state, run->taken, THREAD_PLACES / 2, value, holds == HOLDS_FLOATING ? 0 : bytes, holds, at);
+        struct value marked = *value;
+        marked.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
+        bool sum = stays_sum(state, address, value);
+        note_store(run, address);
+        state->stack_sums &= sum;
+        weaken(run, state, run->taken, THREAD_PLACES / 2, &marked, bytes, holds, sum, at);
     }
     if (address->taints & TAINT_HEAP)
-        store_heap(run, value);
+        store_heap(run, state, address, value);
     if (run->look.loop != 0 && (value->flags & FLAG_SELF) && run->look.sum_count < WAIT_SUMS_MAX)
         run->look.sums[run->look.sum_count++] = value_hash(address);
-    run->stores_floats |= holds == HOLDS_FLOATING;
+    run->stores_floats |= (holds & HOLDS_FLOATING) != 0;
     check_shared(run, state, address, value, kind == STORE_ATOMIC, at);
     if (holds & HOLDS_INTEGER)
         run->stores_integers = true;
@@ -806,27 +820,38 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
     if (address->space == SPACE_STACK || address->space == SPACE_THREAD)
         stored.taints |= address->taints & (TAINTS_NUMBER | TAINT_SHARE);
     value = &stored;
-    if (address->space == SPACE_THREAD) {
+    bool sum = (value->flags & FLAG_SUM) && state->in_share == 0; /* in a turn, what earlier ones have added is gone */
+    if (address->space == SPACE_STACK || address->space == SPACE_THREAD) {
         struct value high;
-        note_written(run, address);
-        if (value_add(address, size, 1, &high) && !(size->taints & (TAINTS_NUMBER | TAINTS_OWN))) {
+        note_store(run, address);
+        if (value_add(address, size, 1, &high) && !(size->taints & (TAINTS_NUMBER | TAINTS_MEMORY))) {
             struct value low = *address;
             low.taints = high.taints = low.flags = high.flags = 0;
             state_add_range(state, &low, &high, false);
         }
-        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, HOLDS_EITHER, at);
+    }
+    if (address->space == SPACE_THREAD) {
+        note_written(run, address);
+        weaken(run, state, THREAD_PLACES, INT64_MAX, value, 8, HOLDS_EITHER, sum, at);
         state_taint_own(state, true, HOLDS_EITHER, value->taints);
         new_version(run, state, true, at);
-        state->thread_sums &= (value->flags & FLAG_SUM) != 0;
+        state->thread_sums &= sum;
     } else if (address->space == SPACE_STACK) {
-        if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20)
-            state_forget_places(state, address->offset, address->offset + bytes, true);
-        else
+        if (address->count == 0 && known && bytes >= 0 && bytes < 1 << 20) {
+            int64_t from = address->offset, end = from + bytes;
+            for (size_t i = 0; i < state->slot_count; i++) { /* what is left of a larger place may still be read */
+                const struct slot *slot = &state->slots[i];
+                bool overlaps = slot->place < end && slot->place + slot->bytes > from;
+                if (overlaps && (slot->place < from || slot->place + slot->bytes > end))
+                    state_taint_slot(state, slot);
+            }
+            state_forget_places(state, from, end, true);
+        } else
             store_own_array(run, state, address, value, 8, HOLDS_EITHER, at);
         state_taint_own(state, false, HOLDS_EITHER, value->taints);
         new_version(run, state, false, at);
         state->arrays_from = address->offset < state->arrays_from ? address->offset : state->arrays_from;
-        state->stack_sums &= (value->flags & FLAG_SUM) != 0;
+        state->stack_sums &= sum;
     } else {
         memory_store(run, state, address, 8, value, STORE_PLAIN, HOLDS_EITHER, at);
     }

@@ -64,7 +64,6 @@ struct run {
     unsigned calls;
     uint64_t entries[CALLS_MAX + 1];
     int64_t frames[CALLS_MAX + 1]; /* stack places where the functions' frames end */
-    uint64_t at_debug;
     bool no_memory;
 
     uint64_t loads;       /* from shared memory, so far */
@@ -116,8 +115,8 @@ void memory_fill(struct run *run, struct state *state, const struct value *addre
 void memory_read_any(struct run *run, struct state *state, const struct value *address, const struct value *size, uint64_t at);
 /* A pointer to the stack: what is found through pointers that are not known may be there. */
 void memory_note_taken(struct run *run, const struct value *pointer);
-/* What the memory at this address may hold depends on. */
-uint16_t memory_held(const struct run *run, const struct state *state, const struct value *address);
+/* What the memory from this address on may hold depends on. `size`: how many bytes; NULL: not known. */
+uint16_t memory_held(const struct run *run, const struct state *state, const struct value *address, const struct value *size);
 /* What a load from shared memory depends on: TAINT_LOADED, but for the rules of a look at a loop. */
 uint16_t memory_loaded(const struct run *run, const struct value *address, bool floating);
 /* The same of what was loaded before, and turns out to be a floating-point number. */

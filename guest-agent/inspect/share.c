@@ -278,7 +278,7 @@ bool share_split(struct run *run, const struct value *start, const struct value 
 {
     uint32_t begins;
     if (!value_is_symbol(start, &begins) || run->symbols.all[begins].kind != SYMBOL_START || divisor->space != SPACE_NUMBER
-        || (divisor->taints & (TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN)))
+        || (divisor->taints & (TAINTS_NUMBER | TAINTS_MEMORY | TAINT_SHARE | TAINT_TURN)))
         return false;
     uint64_t key = hash_mix64(run->symbols.all[begins].key, value_hash(divisor));
     uint32_t loop = loop_inner(&run->symbols, run->symbols.all[begins].loop, value_loop(&run->symbols, divisor));
@@ -308,7 +308,7 @@ static bool is_end(const struct run *run, const struct value *value)
 
 static bool is_alike(const struct value *value)
 {
-    return value->space == SPACE_NUMBER && !(value->taints & (TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN));
+    return value->space == SPACE_NUMBER && !(value->taints & (TAINTS_NUMBER | TAINTS_MEMORY | TAINT_SHARE | TAINT_TURN));
 }
 
 bool share_clip(struct run *run, const struct value *smaller, const struct value *larger, struct value *clipped)

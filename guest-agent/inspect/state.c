@@ -41,11 +41,11 @@ void state_taint_own(struct state *state, bool thread, enum holds holds, uint16_
     if (holds & HOLDS_INTEGER)
         *(thread ? &state->thread_taints : &state->stack_taints) |= taints;
     if (holds & HOLDS_FLOATING)
-        *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint16_t)~TAINTS_OWN;
+        *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint16_t)~TAINTS_MEMORY;
     if (holds & HOLDS_INTEGER)
         state->turn_taints[thread] |= taints;
     if (holds & HOLDS_FLOATING)
-        state->turn_taints[2 + thread] |= taints & (uint16_t)~TAINTS_OWN;
+        state->turn_taints[2 + thread] |= taints & (uint16_t)~TAINTS_MEMORY;
 }
 
 uint16_t state_own_taints(const struct state *state, bool thread, enum holds holds, bool this_turn)

@@ -43,7 +43,7 @@ static struct value vector_get(const struct state *state, unsigned number)
 static uint64_t place_loaded(const struct run *run, const struct value *value)
 {
     uint32_t symbol;
-    const uint16_t tells = TAINTS_NUMBER | TAINTS_OWN | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_MEMORY | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
     int64_t number;
     if (value_is_number(value, &number))
         return hash_mix64(memory_constant(number), 8);
@@ -85,6 +85,18 @@ static void halve(struct value *value, unsigned bits)
     value->half = true;
 }
 
+/* Whether the instruction has a register that may hold a floating-point number. */
+static bool is_floating_register(const struct instruction *instruction)
+{
+    bool found = (instruction->reads_more | instruction->writes_more) >> REGISTER_STACKED & 1;
+    for (size_t i = 0; i < instruction->count; i++) {
+        const struct operand *operand = &instruction->operands[i];
+        found |= operand->kind == OPERAND_REGISTER && operand->number != REGISTER_NONE
+                 && (operand->number >= REGISTER_VECTOR || operand->number == REGISTER_STACKED);
+    }
+    return found;
+}
+
 static struct value operand_get(struct run *run, struct state *state, const struct instruction *instruction,
                                 const struct operand *operand)
 {
@@ -97,9 +109,12 @@ static struct value operand_get(struct run *run, struct state *state, const stru
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
             run->loads++;
             return run_unknown(run, instruction->address, run->steps,
-                               TAINT_LOADED | address.taints | memory_held(run, state, &address), run->loop);
+                               TAINT_LOADED | (address.taints & (uint16_t)~TAINTS_MEMORY) | memory_held(run, state, &address, NULL),
+                               run->loop);
         }
         struct value loaded = memory_load(run, state, &address, operand->bits / 8u, (enum holds)instruction->holds, instruction->address);
+        if (is_floating_register(instruction))
+            loaded.taints |= memory_loaded_before(run, &loaded);
         halve(&loaded, operand->bits);
         return loaded;
     }
@@ -166,7 +181,6 @@ static void operand_set(struct run *run, struct state *state, const struct instr
     if (operand->kind != OPERAND_REGISTER || operand->number == REGISTER_NONE)
         return;
     if (operand->number >= REGISTER_VECTOR) {
-        if (getenv("DBG") && !run->silent && (value->taints & TAINT_SHARE) && state->in_share) { fprintf(stderr, "DBG vec %lx reg %d taints %x own %x %x %x %x", (long)instruction->address, operand->number, value->taints, state->stack_float_taints, state->thread_float_taints, state->stack_taints, state->thread_taints); for (size_t k = 0; k < instruction->count; k++) { struct value v = instruction->operands[k].kind == OPERAND_REGISTER && instruction->operands[k].number < REGISTERS_GENERAL ? register_get(state, instruction->operands[k].number) : (struct value){0}; for (size_t t = 0; t < v.count; t++) fprintf(stderr, " [%zu] %ld*k%d(%u)p%d", k, (long)v.terms[t].factor, run->symbols.all[v.terms[t].symbol].kind, v.terms[t].symbol, run->symbols.all[v.terms[t].symbol].partial); } fprintf(stderr, "\n"); }
         vector_set(run, state, operand->number, value, operand->reads, instruction->address);
         return;
     }
@@ -184,7 +198,7 @@ static void operand_set(struct run *run, struct state *state, const struct instr
         bool flag = value_is_symbol(value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_ONCE;
         if (!small && !flag) {
             set = run_unknown(run, instruction->address, hash_mix64(value_hash(value), value_hash(&before)),
-                              (uint16_t)(taints_of(value) | (taints_of(&before) & ~TAINTS_OWN)),
+                              (uint16_t)(taints_of(value) | (taints_of(&before) & ~TAINTS_MEMORY)),
                               loop_inner(&run->symbols, value_loop(&run->symbols, value), value_loop(&run->symbols, &before)));
             set.flags = 0;
         }
@@ -414,7 +428,7 @@ static void step_string(struct run *run, struct state *state, const struct instr
     if (instruction->operation == OPERATION_COPY) {
         memory_read_any(run, state, &from, &bytes, instruction->address);
         run->loads++;
-        stored.taints |= memory_held(run, state, &from);
+        stored.taints |= memory_held(run, state, &from, &bytes);
         struct value next = add(run, state, &from, &bytes, 1, instruction->address);
         register_set(state, RSI, &next);
     } else {

@@ -152,6 +152,48 @@ WRONG_IF_FREE(the_last_of_many_arguments)
     return wrong;
 }
 
+WRONG_IF_FREE(ends_if_its_part_is_another_one)
+{
+    int told = omp_get_max_threads(), wrong = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int n = 0;
+#pragma omp parallel /* own */
+        {
+            int turns = 0;
+#pragma omp for schedule(static) nowait
+            for (int i = 0; i < N; i++)
+                turns++;
+            if (turns != N / told)
+                abort();
+#pragma omp single
+            n = 7;
+        }
+        wrong += n != 7;
+    }
+    return wrong;
+}
+
+WRONG_IF_FREE(prints_if_its_part_is_another_one)
+{
+    FILE *file = tmpfile();
+    int wrong = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+#pragma omp parallel /* own */
+        {
+            int turns = 0;
+#pragma omp for schedule(static) nowait
+            for (int i = 0; i < N; i++)
+                turns++;
+#pragma omp single
+            if (turns != N / threads)
+                fputs("another part\n", file);
+        }
+        wrong += length(file) != 0;
+    }
+    fclose(file);
+    return wrong;
+}
+
 CASE(one_line_of_each_region)
 {
     FILE *file = tmpfile();
