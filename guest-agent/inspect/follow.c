@@ -179,8 +179,10 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
         to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], divides, taints, guarded);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
         const struct value one = any_register_get(to, REGISTER_VECTOR + v), other = any_register_get(from, REGISTER_VECTOR + v);
-        if (one.loaded != 0 && one.loaded == other.loaded && one.taints == other.taints)
-            continue; /* the same number */
+        if (one.loaded != 0 && one.loaded == other.loaded) { /* the same number */
+            to->vectors[v].taints |= from->vectors[v].taints;
+            continue;
+        }
         const struct value both = merged(run, to, from, at, hash_mix64(400, v), &one, &other, divides, taints, guarded);
         if (!value_equal(&one, &both))
             vector_set(run, to, REGISTER_VECTOR + v, &both, false, at);

@@ -43,7 +43,7 @@ void flow_solution(const struct flow *flow, int k, int j, int i, flow_vector u)
 
 /* The start inside the cube, from the solution on its surface. The specification multiplies values here that an
  * interpolation would not multiply. */
-static void start_inside(const struct flow *flow, int k, int j, int i, flow_vector u)
+static NPB_ALONE void start_inside(const struct flow *flow, int k, int j, int i, flow_vector u)
 {
     double h = 1.0 / (flow->n - 1);
     const double at[3] = {i * h, j * h, k * h};
