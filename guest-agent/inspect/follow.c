@@ -10,6 +10,7 @@
 #define TURNS_MAX 20u  /* a loop with so many turns or fewer is followed turn by turn */
 #define ROUNDS_MAX 40u /* until it is known what a loop changes */
 #define EXITS_MAX 48u
+#define RANGES_COVER_MAX 8u /* that adjoin each other */
 #define LOOKS_MAX 16u /* at a loop that may wait */
 #define CALL_CHANGES UINT64_C(0xfc7) /* rax, rcx, rdx, rsi, rdi, r8 to r11 */
 
@@ -89,23 +90,33 @@ static uint16_t choice_between(const struct run *run, const struct state *one, c
     return taints & run_choice_taints(run);
 }
 
-static bool range_empty(const struct state *state, const struct range *range)
+/* Whether ranges that adjoin each other cover it; `this_turn`: without those of earlier turns of divided work. */
+static bool covered_by(const struct state *state, const struct range *range, bool this_turn)
 {
-    struct value size;
-    return value_add(&range->low, &range->high, -1, &size) && state_at_least_zero(state, &size);
+    struct value from = range->low, distance;
+    for (unsigned step = 0; step < RANGES_COVER_MAX; step++) {
+        bool further = false;
+        if (value_add(&from, &range->high, -1, &distance) && state_at_least_zero(state, &distance))
+            return true;
+        for (size_t i = 0; i < state->range_count && !further; i++) {
+            const struct range *other = &state->ranges[i];
+            if ((this_turn && other->earlier) || !value_add(&from, &other->low, -1, &distance)
+                || !state_at_least_zero(state, &distance) || !value_add(&other->high, &from, -1, &distance)
+                || !state_at_least_zero(state, &distance) || value_is_zero(&distance))
+                continue;
+            from = other->high;
+            further = true;
+        }
+        if (!further)
+            return false;
+    }
+    return false;
 }
 
 /* 0: it is not; 1: it is, by what was written at any time; 2: by what was written in this turn of divided work. */
 static int range_covered(const struct state *state, const struct range *range)
 {
-    int covered = range_empty(state, range) ? 2 : 0;
-    struct value low, high;
-    for (size_t i = 0; i < state->range_count; i++)
-        if (value_add(&range->low, &state->ranges[i].low, -1, &low) && state_at_least_zero(state, &low)
-            && value_add(&state->ranges[i].high, &range->high, -1, &high) && state_at_least_zero(state, &high)
-            && covered < 2 - state->ranges[i].earlier)
-            covered = 2 - state->ranges[i].earlier;
-    return covered;
+    return covered_by(state, range, true) ? 2 : covered_by(state, range, false) ? 1 : 0;
 }
 
 static struct value merged(struct run *run, struct state *state, const struct state *from, uint64_t at, uint64_t place,

@@ -283,7 +283,6 @@ static void read_thread_data(struct run *run, struct state *state, const struct 
         if (written(run, state, &whole, (int64_t)(end - start), false))
             return;
     }
-    if (getenv("DBG")) { fprintf(stderr, "DBG keeps %lx off %ld:", (long)at, (long)address->offset); for (size_t k = 0; k < address->count; k++) fprintf(stderr, " %ld*k%d(%u,m%d)", (long)address->terms[k].factor, run->symbols.all[address->terms[k].symbol].kind, address->terms[k].symbol, run->symbols.all[address->terms[k].symbol].has_most); for (size_t r = 0; r < state->range_count; r++) { fprintf(stderr, " {%d %ld", state->ranges[r].earlier, (long)state->ranges[r].low.offset); for (size_t k = 0; k < state->ranges[r].low.count; k++) fprintf(stderr, " %ld*(%u)", (long)state->ranges[r].low.terms[k].factor, state->ranges[r].low.terms[k].symbol); fprintf(stderr, " .. %ld", (long)state->ranges[r].high.offset); for (size_t k = 0; k < state->ranges[r].high.count; k++) fprintf(stderr, " %ld*k%d(%u)", (long)state->ranges[r].high.terms[k].factor, run->symbols.all[state->ranges[r].high.terms[k].symbol].kind, state->ranges[r].high.terms[k].symbol); fprintf(stderr, "}"); } fprintf(stderr, " bounds"); for (size_t b = 0; b < state->bound_count; b++) { fprintf(stderr, " [%ld", (long)state->bounds[b].offset); for (size_t k = 0; k < state->bounds[b].count; k++) fprintf(stderr, " %ld*(%u)", (long)state->bounds[b].terms[k].factor, state->bounds[b].terms[k].symbol); fprintf(stderr, "]"); } fprintf(stderr, "\n"); }
     run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
 }
 
