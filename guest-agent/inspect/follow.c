@@ -1,6 +1,5 @@
 /* Following a function's blocks, its branches and its loops. */
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

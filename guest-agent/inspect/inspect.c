@@ -1,6 +1,5 @@
 #include "inspect.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

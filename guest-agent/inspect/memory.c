@@ -1,5 +1,4 @@
 /* Loads and stores: whose memory it is, and what a store says about the team. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

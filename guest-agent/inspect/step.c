@@ -1,5 +1,4 @@
 /* What one instruction does to what is known. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
