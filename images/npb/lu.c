@@ -4,10 +4,13 @@
  * Two programs share this file. In `lu` the threads wait for one another in a pipeline, as in the original's standard
  * version. In `lu-hp` they meet at a barrier after each hyperplane. Each time step is two parallel regions: the sweeps,
  * and the residual. The order of the dependent points fixes all arithmetic, so the result is the same to the last bit
- * for every team and both programs.
+ * for every team and both programs. A row is computed from rows that other threads computed in the same sweep, so this
+ * cannot be read from the code, and the programs declare it (vscaf.h).
  */
 #include "lu_grid.h"
 #include "npb.h"
+
+#include <vscaf.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -55,38 +58,28 @@ static const struct class_values classes[] = {
       4.7887162703308e+01}},
 };
 
-/* Needs no barrier of its own, because lu_sweeps begins with one. */
-static NPB_ALONE void scale_change(struct lu_grid *grid, int end)
-{
-#pragma omp for schedule(static) collapse(2) nowait
-    for (int k = 1; k < end; k++)
-        for (int j = 1; j < end; j++)
-            for (int i = 1; i < end; i++)
-                for (int part = 0; part < LU_PARTS; part++)
-                    grid->change[lu_point(grid, k, j, i)][part] *= grid->time_step;
-}
-
-static NPB_ALONE void add_change(struct lu_grid *grid, int end)
-{
-#pragma omp for schedule(static) collapse(2)
-    for (int k = 1; k < end; k++)
-        for (int j = 1; j < end; j++)
-            for (int i = 1; i < end; i++)
-                for (int part = 0; part < LU_PARTS; part++)
-                    grid->u[lu_point(grid, k, j, i)][part] +=
-                        grid->change[lu_point(grid, k, j, i)][part] / (LU_OMEGA * (2.0 - LU_OMEGA + OMEGA_ERROR));
-}
-
-/* One time step, from the residual of u to that of the new u. */
+/* One time step, from the residual of u to that of the new u. The first loop needs no barrier of its own, because
+ * lu_sweeps begins with one. */
 static void time_step(struct lu_grid *grid)
 {
     int end = grid->n - 1;
 
 #pragma omp parallel
     {
-        scale_change(grid, end);
+#pragma omp for schedule(static) collapse(2) nowait
+        for (int k = 1; k < end; k++)
+            for (int j = 1; j < end; j++)
+                for (int i = 1; i < end; i++)
+                    for (int part = 0; part < LU_PARTS; part++)
+                        grid->change[lu_point(grid, k, j, i)][part] *= grid->time_step;
         lu_sweeps(grid);
-        add_change(grid, end);
+#pragma omp for schedule(static) collapse(2)
+        for (int k = 1; k < end; k++)
+            for (int j = 1; j < end; j++)
+                for (int i = 1; i < end; i++)
+                    for (int part = 0; part < LU_PARTS; part++)
+                        grid->u[lu_point(grid, k, j, i)][part] +=
+                            grid->change[lu_point(grid, k, j, i)][part] / (LU_OMEGA * (2.0 - LU_OMEGA + OMEGA_ERROR));
     }
     lu_residual(grid);
 }
@@ -144,6 +137,7 @@ int main(int argc, char **argv)
     bool right = true;
     char size[32];
 
+    vscaf_resize();
     snprintf(size, sizeof size, "%dx%dx%d", class->n, class->n, class->n);
     printf("\n\n NAS Parallel Benchmarks' simulated application LU, C and OpenMP (%s)\n", lu_variant);
     printf(" Size:                        %11s\n Iterations:                  %11u\n", size, class->steps);

@@ -1,6 +1,5 @@
 /* LU's operator in space: at each inner point the sum of three stencils, one for each direction. */
 #include "lu_grid.h"
-#include "npb.h"
 
 #include <string.h>
 
@@ -75,56 +74,23 @@ static inline void set_fields(const struct lu_grid *grid, int64_t point, const l
     grid->kinetic_energy[point] = 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) * inverse_density;
 }
 
-static inline void add_along_i(const struct lu_grid *grid, int n, const lu_vector *u, lu_vector *sum)
-{
-#pragma omp for schedule(static) collapse(2)
-    for (int k = 1; k < n - 1; k++)
-        for (int j = 1; j < n - 1; j++)
-            add_line(grid, n, u, sum, lu_point(grid, k, j, 0), 0);
-}
-
-static inline void add_along_j(const struct lu_grid *grid, int n, const lu_vector *u, lu_vector *sum)
-{
-#pragma omp for schedule(static) collapse(2)
-    for (int k = 1; k < n - 1; k++)
-        for (int i = 1; i < n - 1; i++)
-            add_line(grid, n, u, sum, lu_point(grid, k, 0, i), 1);
-}
-
-static inline void add_along_k(const struct lu_grid *grid, int n, const lu_vector *u, lu_vector *sum)
-{
-#pragma omp for schedule(static) collapse(2)
-    for (int j = 1; j < n - 1; j++)
-        for (int i = 1; i < n - 1; i++)
-            add_line(grid, n, u, sum, lu_point(grid, 0, j, i), 2);
-}
-
 /* Called by the whole team inside a parallel region, after a barrier: sum += the operator on u. */
-static NPB_ALONE void add_operator(const struct lu_grid *grid, int n, const lu_vector *u, lu_vector *sum)
+static void add_operator(const struct lu_grid *grid, int n, const lu_vector *u, lu_vector *sum)
 {
-    add_along_i(grid, n, u, sum);
-    add_along_j(grid, n, u, sum);
-    add_along_k(grid, n, u, sum);
-}
+    int end = n - 1;
 
-static NPB_ALONE void set_exact_row(struct lu_grid *grid, int k, int j)
-{
-    for (int i = 0; i < grid->n; i++) {
-        int64_t point = lu_point(grid, k, j, i);
-
-        /* The residual overwrites this. */
-        lu_exact(grid, k, j, i, grid->change[point]);
-        memset(grid->forcing[point], 0, sizeof grid->forcing[point]);
-        set_fields(grid, point, grid->change[point]);
-    }
-}
-
-static NPB_ALONE void set_exact(struct lu_grid *grid)
-{
 #pragma omp for schedule(static) collapse(2)
-    for (int k = 0; k < grid->n; k++)
-        for (int j = 0; j < grid->n; j++)
-            set_exact_row(grid, k, j);
+    for (int k = 1; k < end; k++)
+        for (int j = 1; j < end; j++)
+            add_line(grid, n, u, sum, lu_point(grid, k, j, 0), 0);
+#pragma omp for schedule(static) collapse(2)
+    for (int k = 1; k < end; k++)
+        for (int i = 1; i < end; i++)
+            add_line(grid, n, u, sum, lu_point(grid, k, 0, i), 1);
+#pragma omp for schedule(static) collapse(2)
+    for (int j = 1; j < end; j++)
+        for (int i = 1; i < end; i++)
+            add_line(grid, n, u, sum, lu_point(grid, 0, j, i), 2);
 }
 
 void lu_set_forcing(struct lu_grid *grid)
@@ -133,23 +99,19 @@ void lu_set_forcing(struct lu_grid *grid)
 
 #pragma omp parallel
     {
-        set_exact(grid);
+#pragma omp for schedule(static) collapse(2)
+        for (int k = 0; k < grid->n; k++)
+            for (int j = 0; j < grid->n; j++)
+                for (int i = 0; i < grid->n; i++) {
+                    int64_t point = lu_point(grid, k, j, i);
+
+                    /* The residual overwrites this. */
+                    lu_exact(grid, k, j, i, grid->change[point]);
+                    memset(grid->forcing[point], 0, sizeof grid->forcing[point]);
+                    set_fields(grid, point, grid->change[point]);
+                }
         add_operator(grid, n, (const lu_vector *)grid->change, grid->forcing);
     }
-}
-
-static NPB_ALONE void start_residual(struct lu_grid *grid)
-{
-#pragma omp for schedule(static) collapse(2)
-    for (int k = 0; k < grid->n; k++)
-        for (int j = 0; j < grid->n; j++)
-            for (int i = 0; i < grid->n; i++) {
-                int64_t point = lu_point(grid, k, j, i);
-
-                for (int part = 0; part < LU_PARTS; part++)
-                    grid->change[point][part] = -grid->forcing[point][part];
-                set_fields(grid, point, grid->u[point]);
-            }
 }
 
 void lu_residual(struct lu_grid *grid)
@@ -158,7 +120,16 @@ void lu_residual(struct lu_grid *grid)
 
 #pragma omp parallel
     {
-        start_residual(grid);
+#pragma omp for schedule(static) collapse(2)
+        for (int k = 0; k < grid->n; k++)
+            for (int j = 0; j < grid->n; j++)
+                for (int i = 0; i < grid->n; i++) {
+                    int64_t point = lu_point(grid, k, j, i);
+
+                    for (int part = 0; part < LU_PARTS; part++)
+                        grid->change[point][part] = -grid->forcing[point][part];
+                    set_fields(grid, point, grid->u[point]);
+                }
         add_operator(grid, n, (const lu_vector *)grid->u, grid->change);
     }
 }
