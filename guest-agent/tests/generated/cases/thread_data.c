@@ -27,7 +27,7 @@ WRONG_IF_FREE(scratch_half_written)
 #pragma omp parallel /* own */
     for (int k = 0; k < 32; k++)
         half[k] = 7;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < 8 * ROUNDS; round++) {
 #pragma omp parallel for reduction(+ : wrong) /* own */
         for (int i = 0; i < N; i++) {
             int sum = 0;
