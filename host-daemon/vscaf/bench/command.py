@@ -11,8 +11,8 @@ import click
 from vscaf.bench.options import RunOptions, image_option, run_options
 from vscaf.bench.workloads.options import Sources, names, workload_options
 
-WITH_STATIC = "unmanaged,static,max-speedup-fitted"
-WITHOUT_STATIC = "unmanaged,max-speedup-fitted"
+WITH_STATIC = "passive,static,unmanaged,max-speedup-fitted"
+WITHOUT_STATIC = "passive,unmanaged,max-speedup-fitted"
 
 
 @click.group(short_help="Measure what vscaf is worth on this machine.")

@@ -28,9 +28,10 @@ FEW_PAIRS = 15
 
 # Baselines are grey, because policies are what is looked for.
 GREYS = {
+    "passive": ("#404040", ""),
+    "static": ("#808080", ""),
     "unmanaged": ("#d0d0d0", ""),
     "pinned": ("#d0d0d0", "////"),
-    "static": ("#808080", ""),
     "quota": ("#808080", "...."),
     "steal-governor": ("#d0d0d0", "...."),
 }

@@ -83,6 +83,5 @@ def _panel(axis: Axes, group: GroupFigures, others: Sequence[str], look: dict[st
 
 
 def _line(look: Look) -> dict[str, Any]:
-    """How the horizontal line of an arrangement looks. Greys of baselines are darker here, because lines are thin."""
-    baseline = look.colour.startswith("#d0") or look.colour.startswith("#80")
-    return {"color": "0.55" if baseline else look.colour, "linestyle": ":" if look.hatch else "--", "linewidth": 1.4}
+    """How the horizontal line of an arrangement looks. Light greys are darker here, because lines are thin."""
+    return {"color": "0.55" if look.colour in ("#808080", "#d0d0d0") else look.colour, "linestyle": ":" if look.hatch else "--", "linewidth": 1.4}
