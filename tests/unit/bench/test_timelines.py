@@ -74,7 +74,7 @@ def test_a_picture_has_a_row_for_each_arrangement_and_pcpu(timelines: Timelines)
         timelines.keep(sample, watched(1.0))
     canvas = timeline_figure(timelines.read())
     assert [axis.get_ylabel() for axis in canvas.axes] == [
-        f"{name}, pCPU {pcpu}" for name in ("unmanaged", "static 1+1", "max-speedup") for pcpu in (0, 1)
+        f"{name}, pCPU {pcpu}" for name in ("static 1+1", "unmanaged", "max-speedup") for pcpu in (0, 1)
     ]
     (picture,) = timeline_pictures(timelines.read())
     assert picture.name == "timeline-cg.W+lu.W" and "those of round 1." in picture.caption

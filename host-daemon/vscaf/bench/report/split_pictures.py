@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from vscaf.bench.figures import ArrangementFigures, Figures, GroupFigures
-from vscaf.bench.report.pictures import WHISKERS, WIDTH, Look, Picture, arrangements_of, legend, looks, shown, whiskers
+from vscaf.bench.report.pictures import INTERVAL, WHISKERS, WIDTH, Look, Picture, arrangements_of, legend, looks, shown, whiskers
 from vscaf.bench.report.recommendation import name_of
 from vscaf.simulate.report.pictures import narrow, plain
 
@@ -59,7 +59,9 @@ def splits_figure(figures: Figures, groups: Sequence[GroupFigures]) -> Canvas:
         Line2D([], [], color=look["static"].colour, marker=look["static"].marker, label="static, each split")
     ]
     handles += [Line2D([], [], **_line(look[name]), label=plain(name)) for name in others]
-    legend(canvas, [*handles, Line2D([], [], color="black", linewidth=1, label="95% interval")])
+    if any(one.total.n > 1 for group in groups for one in splits_of(group)):
+        handles.append(INTERVAL)
+    legend(canvas, handles)
     return canvas
 
 
