@@ -234,6 +234,7 @@ def test_of_a_single_round_there_is_no_interval_and_nothing_is_clear() -> None:
         for group, value in ((CG, 1.5), (EP, 1.04))
     }
     found = recommend(figures(groups))
+    assert found.sentences[0].startswith("Use vscaf with the policy fair on this machine (a preview, from single rounds):")
     assert found.policy == "fair" and "interval" not in text(found).replace("and so no interval", "")
     assert "clear" not in text(found) and "It is a win in 1 of 2 pairs." in text(found)
     assert "It makes no difference beyond 5% in ep.S+ep.S." in text(found)

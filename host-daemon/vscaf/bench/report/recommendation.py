@@ -191,7 +191,7 @@ def _use(best: Comparison, to_static: Mapping[str, Comparison]) -> str:
     static = to_static.get(best.arrangement)
     than_static = f", and {static.mean.value:.2f} times as fast as on CPUs that are split by hand" if static else ""
     return (
-        f"Use vscaf with the policy {best.arrangement} on this machine: together the programs run "
+        f"Use vscaf with the policy {best.arrangement} on this machine{_preview(best)}: together the programs run "
         f"{best.mean.value:.2f} times as fast as {WITHOUT[best.baseline]}{than_static}."
     )
 
@@ -200,9 +200,13 @@ def _no_effect(best: Comparison) -> str:
     """The verdict if no policy helps. best: the one that comes closest."""
     beyond = " beyond OMP_WAIT_POLICY=passive" if best.baseline == "passive" else ""
     return (
-        f"vscaf does not help on this machine{beyond}: with its policy {best.arrangement}, the programs together run "
-        f"{best.mean.value:.2f} times as fast as {'with that alone' if beyond else WITHOUT[best.baseline]}."
+        f"vscaf does not help on this machine{beyond}{_preview(best)}: with its policy {best.arrangement}, the programs "
+        f"together run {best.mean.value:.2f} times as fast as {'with that alone' if beyond else WITHOUT[best.baseline]}."
     )
+
+
+def _preview(one: Comparison) -> str:
+    return " (a preview, from single rounds)" if one.mean.n == 1 else ""
 
 
 def _mean(one: Comparison, word: str) -> str:
