@@ -42,7 +42,9 @@ def coming_going(sizes: Mapping[str, str], scale: float, *, no_vm: bool) -> Desi
     def groups(workloads: Mapping[str, Workload]) -> list[tuple[str, ...]]:
         return [tuple(known(sizes[size], workloads) for size in test) for test in COMING_AND_GOING]
 
-    return Design(groups, ("passive", "unmanaged", _policy(no_vm)), starts_s=tuple(scale * start_s for start_s in STARTS_S))
+    return Design(
+        groups, ("passive", "unmanaged", _policy(no_vm)), starts_s=tuple(scale * start_s for start_s in STARTS_S)
+    )
 
 
 def barriers(workload: str, guests: int, *, no_vm: bool) -> Design:

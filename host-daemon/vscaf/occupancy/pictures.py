@@ -24,8 +24,9 @@ def draw_row(axis: Axes, track: Track, pcpu: int, colours: Mapping[str, str], be
 
 
 def draw_waits(axis: Axes, track: Track, pcpu: int, colours: Mapping[str, str], begin_s: float) -> None:
-    """Draws below a row of `draw_row` whose threads waited for the pCPU: the depth of a domain's colour is how many did,
-    on average. If more than one did in all, the row is full, and the colours are the domains' parts of them."""
+    """Draws below a row of `draw_row` whose threads waited for the pCPU: the depth of a domain's colour is how many of
+    its threads did, on average. If more than one did in all, the row is full, and the colours are the domains' parts.
+    """
     waits = track.waits.get(pcpu, {})
     totals = [max(1.0, sum(column)) for column in zip(*waits.values(), strict=True)]
     below = {name: [-one / total for one, total in zip(ones, totals, strict=True)] for name, ones in waits.items()}
@@ -40,6 +41,7 @@ def _stack(
     parts: Mapping[str, Sequence[float]],
     colours: Mapping[str, str],
     begin_s: float,
+    *,
     alpha: float = 1.0,
 ) -> None:
     """Stacks a value of each domain in each bin. Above 1 it is drawn as 1."""

@@ -393,7 +393,9 @@ def test_the_terminal_shows_the_tables_and_the_recommendation() -> None:
     lines = [line.split() for line in text.splitlines()]
     assert ["max-speedup", "1.00", "1.00", "2.00", "1.00", "even", "4.00", "win", "3"] in lines
     assert ["lu.W+lu.W", "static", "1+1", "1.00", "1.00", "2.00", "disturbed", "3", "3"] in lines
-    assert "Use vscaf with the policy max-speedup on this machine:" in text and text.endswith("The report is out/report.html\n")
+    assert "Use vscaf with the policy max-speedup on this machine:" in text and text.endswith(
+        "The report is out/report.html\n"
+    )
     assert "verification" not in text and "program 1" in text and "…" not in text
     narrow = printed(figures(samples, BASELINES), 80)
     assert "program 1" not in narrow and "…" not in narrow and "4.00 win" in narrow

@@ -61,8 +61,8 @@ def test_a_clear_win_is_recommended_with_the_pairs_where_it_does_not_help() -> N
     assert (found.answer, found.policy) == (Answer.POLICY, "best")
     mean, by_hand = (1.8 * 1.01 * 0.9) ** (1 / 3), 1.1 ** (1 / 3)
     assert found.sentences[0] == (
-        f"Use vscaf with the policy best on this machine: together the programs run {mean:.2f} times as fast as without "
-        f"any management, and {by_hand:.2f} times as fast as on CPUs that are split by hand."
+        f"Use vscaf with the policy best on this machine: together the programs run {mean:.2f} times as fast as "
+        f"without any management, and {by_hand:.2f} times as fast as on CPUs that are split by hand."
     )
     assert f"is {mean:.2f} (95% interval" in found.sentences[1] and "over 3 pairs" in found.sentences[1]
     assert "It loses in no pair against static" in text(found)
@@ -104,13 +104,13 @@ def test_a_policy_that_slows_programs_down_does_not_help() -> None:
     assert "slower with it than without any management in cg.W+cg.W." in text(found)
 
 
-def test_what_costs_nothing_is_the_better_of_passive_and_unmanaged() -> None:
+def test_a_policy_is_compared_with_the_better_of_passive_and_unmanaged() -> None:
     """`fair` is twice as fast as unmanaged, but passive waiting alone brings as much."""
     found = recommend(figures({CG: [arrangement("passive"), arrangement("unmanaged"), to_passive("fair", 1.01, 2.0)]}))
     assert (found.answer, found.policy) == (Answer.NO_EFFECT, None)
     assert found.sentences[0] == (
-        "vscaf does not help on this machine beyond OMP_WAIT_POLICY=passive: with its policy fair, the programs together "
-        "run 1.01 times as fast as with that alone."
+        "vscaf does not help on this machine beyond OMP_WAIT_POLICY=passive: with its policy fair, the programs "
+        "together run 1.01 times as fast as with that alone."
     )
     assert "2.00 (95% interval 1.96 to 2.04) times that without any management" in found.sentences[2]
     better = recommend(figures({CG: [arrangement("passive"), arrangement("unmanaged"), to_passive("fair", 1.5, 2.0)]}))
@@ -234,7 +234,9 @@ def test_of_a_single_round_there_is_no_interval_and_nothing_is_clear() -> None:
         for group, value in ((CG, 1.5), (EP, 1.04))
     }
     found = recommend(figures(groups))
-    assert found.sentences[0].startswith("Use vscaf with the policy fair on this machine (a preview, from single rounds):")
+    assert found.sentences[0].startswith(
+        "Use vscaf with the policy fair on this machine (a preview, from single rounds):"
+    )
     assert found.policy == "fair" and "interval" not in text(found).replace("and so no interval", "")
     assert "clear" not in text(found) and "It is a win in 1 of 2 pairs." in text(found)
     assert "It makes no difference beyond 5% in ep.S+ep.S." in text(found)

@@ -229,7 +229,9 @@ class NoVmPlace:
                 lines, group = group_commands(f"vscaf-{member}", one.quota_us * len(one.pins), QUOTA_PERIOD_US)
                 found += lines
             way = _Way(_cpus(one), _settings(arrangement, one), group)
-            found.append(f"{assignments(way.environment)}{shlex.join([*way.words(), 'PROGRAM'])}  # the {member} program")
+            found.append(
+                f"{assignments(way.environment)}{shlex.join([*way.words(), 'PROGRAM'])}  # the {member} program"
+            )
         return found
 
     def watch(self, helpers: Sequence[int]) -> Watch:

@@ -105,8 +105,8 @@ def _tables(figures: Figures) -> str:
     about = (
         f"A speedup is relative to the program alone on one thread. A ratio is of sums of speedups of the same round. "
         f"Below each figure is its 95% interval. A ratio is a win if its whole interval is above {1 + EVEN:.2f}, a "
-        f"loss if it is below {1 - EVEN:.2f}, and even otherwise. A single round has no interval: then the ratio itself "
-        "decides, and may do so by chance."
+        f"loss if it is below {1 - EVEN:.2f}, and even otherwise. A single round has no interval: then the ratio "
+        "itself decides, and may do so by chance."
     )
     counts = (
         "Runs: how many runs the figures are from. Disturbed: how many more runs do not count, because the host was "

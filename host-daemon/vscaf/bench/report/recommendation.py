@@ -33,20 +33,20 @@ class Recommendation(msgspec.Struct, frozen=True):
 
 
 WITHOUT = {"passive": "with OMP_WAIT_POLICY=passive alone", "unmanaged": "without any management"}
-"""The arrangements that share the CPUs without a decision, as a report names them."""
+"""The arrangements that leave the CPUs to the kernel, as a report names them."""
 
 
 def recommend(figures: Figures) -> Recommendation:
-    """The policy with the largest geometric mean of the ratio to what costs nothing, among those that help without a
-    loss. Its first sentence is the verdict.
+    """The policy with the largest geometric mean of the ratio to CPUs that are left to the kernel, among those that
+    help without a loss. The first sentence is the verdict.
 
-    What costs nothing is the better one of `passive` and `unmanaged`, of those that were measured. A policy helps if the
+    It is compared with the better one of `passive` and `unmanaged`, of those that were measured. A policy helps if the
     interval of that mean is above 1; from a single round, if the mean is above 1 + EVEN. It has no loss if no group of
     workloads is a loss against `static`. A policy under which a verification failed is not recommended.
     """
     word = word_for(figures)
     policies = sorted({one.arrangement for one in _arrangements(figures)} - set(BASELINES))
-    compared = _to_what_costs_nothing(figures, policies)
+    compared = _to_the_kernel(figures, policies)
     to_static = _compared(figures, policies, "static")
     wrong = {name: groups for name in policies if (groups := _unverified(figures, name))}
     about_wrong = [_wrong(name, groups) for name, groups in wrong.items()]
@@ -81,7 +81,8 @@ def recommend(figures: Figures) -> Recommendation:
         answer = Answer.LOSES
         by_hand = [one for one in figures.comparisons if (one.arrangement, one.baseline) == ("static", best.baseline)]
         sentences = [
-            f"Split the CPUs by hand on this machine rather than with vscaf, which is slower than that for some {word}s.",
+            "Split the CPUs by hand on this machine rather than with vscaf, which is slower than that for some "
+            f"{word}s.",
             *(_mean(one, word) for one in (*losing, *by_hand)),
         ]
     else:
@@ -126,7 +127,7 @@ def _compared(figures: Figures, policies: Sequence[str], baseline: str) -> dict[
     return {name: found[name] for name in policies if name in found}
 
 
-def _to_what_costs_nothing(figures: Figures, policies: Sequence[str]) -> dict[str, Comparison]:
+def _to_the_kernel(figures: Figures, policies: Sequence[str]) -> dict[str, Comparison]:
     """Each policy compared with the better one of `passive` and `unmanaged`: to that its mean ratio is the smaller."""
     every = [_compared(figures, policies, baseline) for baseline in WITHOUT]
     return {
@@ -198,10 +199,12 @@ def _use(best: Comparison, to_static: Mapping[str, Comparison]) -> str:
 
 def _no_effect(best: Comparison) -> str:
     """The verdict if no policy helps. best: the one that comes closest."""
-    beyond = " beyond OMP_WAIT_POLICY=passive" if best.baseline == "passive" else ""
+    beyond, other = "", WITHOUT[best.baseline]
+    if best.baseline == "passive":
+        beyond, other = " beyond OMP_WAIT_POLICY=passive", "with that alone"
     return (
-        f"vscaf does not help on this machine{beyond}{_preview(best)}: with its policy {best.arrangement}, the programs "
-        f"together run {best.mean.value:.2f} times as fast as {'with that alone' if beyond else WITHOUT[best.baseline]}."
+        f"vscaf does not help on this machine{beyond}{_preview(best)}: with its policy {best.arrangement}, the "
+        f"programs together run {best.mean.value:.2f} times as fast as {other}."
     )
 
 

@@ -13,7 +13,18 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from vscaf.bench.figures import ArrangementFigures, Figures, GroupFigures
-from vscaf.bench.report.pictures import INTERVAL, WHISKERS, WIDTH, Look, Picture, arrangements_of, legend, looks, shown, whiskers
+from vscaf.bench.report.pictures import (
+    INTERVAL,
+    WHISKERS,
+    WIDTH,
+    Look,
+    Picture,
+    arrangements_of,
+    legend,
+    looks,
+    shown,
+    whiskers,
+)
 from vscaf.bench.report.recommendation import name_of
 from vscaf.simulate.report.pictures import narrow, plain
 
@@ -86,4 +97,8 @@ def _panel(axis: Axes, group: GroupFigures, others: Sequence[str], look: dict[st
 
 def _line(look: Look) -> dict[str, Any]:
     """How the horizontal line of an arrangement looks. Light greys are darker here, because lines are thin."""
-    return {"color": "0.55" if look.colour in ("#808080", "#d0d0d0") else look.colour, "linestyle": ":" if look.hatch else "--", "linewidth": 1.4}
+    return {
+        "color": "0.55" if look.colour in ("#808080", "#d0d0d0") else look.colour,
+        "linestyle": ":" if look.hatch else "--",
+        "linewidth": 1.4,
+    }

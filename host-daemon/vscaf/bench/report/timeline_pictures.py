@@ -21,10 +21,11 @@ from vscaf.simulate.report.pictures import plain
 
 ABOUT = (
     "Each row is a pCPU in one arrangement. Above its line, a colour's height is the part of the pCPU's time that a "
-    "member used, in steps of a tenth of a second; white is unused. Below its line, pale: threads (vCPUs, if members are guests) of a member were "
-    "ready to run and waited for this pCPU. Down to the edge, at least one waited all the time. A row that is full on "
-    "both sides is a pCPU for which they fight, also those of the same member. White above and pale below: another "
-    "process had it. Dotted lines: a member's first execution begins, its last one ends. The runs are those of {rounds}."
+    "member used, in steps of a tenth of a second; white is unused. Below its line, pale: vCPUs of a member "
+    "(without guests: threads) were ready to run and waited for this pCPU. Down to the edge, at least one waited "
+    "all the time. A row that is full on both sides is a pCPU for which vCPUs fight, also those of one member. "
+    "White above and pale below: another process had the pCPU. Dotted lines: a member's first execution begins, its "
+    "last one ends. The runs are those of {rounds}."
 )
 
 
