@@ -104,7 +104,6 @@ def overhead(sources: Sources, options: RunOptions) -> None:
 @run_options("coming-going", WITHOUT_STATIC, timed=False)
 def coming_going(*, sources: Sources, large: str, medium: str, small: str, scale: float, options: RunOptions) -> None:
     """Run a large program in a guest, to which others come: LM, LSSS, LMMM and LLLL (Thatcher 2016, section 5.8).
-
     Each program is executed once. The figure is the time until all have ended.
 
     \b

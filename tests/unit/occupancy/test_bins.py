@@ -10,12 +10,17 @@ def sample(
     return Sample(at_s, at_s, domain, 0, thread, frozenset({cpu}), cpu, int(run_s * 1e9), int(wait_s * 1e9))
 
 
-SAMPLES = [sample(100.0, 5.0), sample(100.5, 5.25), sample(101.0, 5.25), sample(101.5, 5.75, cpu=3)]
+SAMPLES = [
+    sample(100.0, 5.0),
+    sample(100.5, 5.25, wait_s=0.25),
+    sample(101.0, 5.25, wait_s=0.25),
+    sample(101.5, 5.75, cpu=3, wait_s=0.25),
+]
 
 
 def test_time_is_counted_where_and_when_it_was_used() -> None:
     used = {0: {"a": [0.5, 0.0, 0.0, 0.0]}, 3: {"a": [0.0, 0.0, 1.0, 0.0]}}
-    waited = {0: {"a": [0.0] * 4}, 3: {"a": [0.0] * 4}}
+    waited = {0: {"a": [0.5, 0.0, 0.0, 0.0]}, 3: {"a": [0.0] * 4}}
     assert track(SAMPLES, 0.5) == Track(100.0, 0.5, used, waited)
 
 
@@ -50,7 +55,7 @@ def test_old_bins_can_be_forgotten() -> None:
     bins.forget(101.0)
     assert bins.track(first=2) == before and before.start_s == 101.0
     assert bins.track().shares[0]["a"] == [0.0] * 4 and bins.track().waits[0]["a"] == [0.0] * 4
-    bins.add([sample(102.0, 6.0, cpu=3)])
+    bins.add([sample(102.0, 6.0, cpu=3, wait_s=0.25)])
     assert bins.track(first=3).shares[3]["a"] == [0.5, 0.0], "the thread's last sample was kept"
 
 
