@@ -199,7 +199,7 @@ bench-libgomp: programs venv ## measure the cost of the shim and how well it lea
 bench-guest-start: image ## measure what vscaf adds to runs of a short program in a real guest (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.guest_start --output $(BUILD)/bench $(ARGS)
 
-bench-pairs: image ## measure pairs of NPB programs in guests, and without, under vscaf and two baselines (root); ARGS=--quick
+bench-pairs: image ## measure pairs of NPB programs in guests, and without, under vscaf and four baselines (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.pairs --output $(BUILD)/bench $(ARGS)
 
 bench-operator: venv ## measure vscaf top and the Cockpit page with 1,000 domains: first paint, CPU time; ARGS=--quick
