@@ -82,7 +82,7 @@ def block(output: str) -> dict[str, str]:
     fields = dict(re.findall(r"^ ([A-Z][\w/ ]*?) *= +(.*?) *$", output, re.MULTILINE))
     missing = [field for field in FIELDS if field not in fields]
     assert not missing, f"no {missing} in the output block:\n{output}"
-    name = r"^ (EP|CG|MG|IS|FT|BT|SP|LU|UTS|BARRIER) Benchmark Completed\.$"
+    name = r"^ (EP|CG|MG|IS|FT|BT|SP|LU|UTS|BARRIER|SERIAL-HALF) Benchmark Completed\.$"
     assert re.search(name, output, re.MULTILINE), output
     return fields
 
