@@ -56,17 +56,20 @@ class Session:
         print_line: Callable[[str], None],
         *,
         on_run: Callable[[Sample, Watched], object] = lambda sample, watched: None,
+        attempts: int = ATTEMPTS,
     ) -> None:
-        """on_run: called after each run, with its sample and what was observed meanwhile."""
+        """on_run: called after each run, with its sample and what was observed meanwhile. attempts: how often a run is
+        made at most, if it is disturbed."""
         self._place = place
         self._workloads = workloads
         self._samples = samples
         self._timing = timing
         self._print_line = print_line
         self._on_run = on_run
+        self._attempts = attempts
 
     def run(self, plan: Sequence[RunKey], between_rounds: Callable[[], object] = lambda: None) -> None:
-        """Makes the runs that have no sample yet. A disturbed run is repeated, ATTEMPTS times in total at most.
+        """Makes the runs that have no sample yet. A disturbed run is repeated.
 
         between_rounds is called when a round is complete and another one follows.
         """
@@ -88,7 +91,7 @@ class Session:
 
     def _complete(self, key: RunKey) -> bool:
         attempts = self._samples.of(key)
-        return len(attempts) >= ATTEMPTS or any(not one.disturbed for one in attempts)
+        return len(attempts) >= self._attempts or any(not one.disturbed for one in attempts)
 
     def _report(self, sample: Sample, progress: Progress) -> None:
         left_s = progress.left_s()

@@ -1,0 +1,158 @@
+"""`make bench-scaled`: unequal splits on a scaled machine, one guest of six slow CPUs with a stand-alone agent.
+
+Two programs run again and again in the guest. `scaled.vs_ARRANGEMENT` are ratios of sums of speedups in steady state,
+under max-speedup, to the best split by hand (oracle), to equal shares by hand (equal), and to waiting asleep alone
+(passive). `scaled.settled_s` is the time from the second program's start to 90% of the final sum. The gate is measured
+first; if it fails, there are no figures. OUTPUT/scaled keeps each run: an interrupted bench goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from vscaf.bench.machine import build_identity
+from vscaf.bench.observe.host_load import ATTEMPTS
+from vscaf.bench.observe.watch import Watched
+from vscaf.bench.places.no_vm import AGENT_POLICIES
+from vscaf.bench.places.place import PlaceError
+from vscaf.bench.samples import ALONE, RunKey, Sample
+from vscaf.bench.session import Session, Timing
+from vscaf.bench.workloads.shipped import shipped
+from vscaf.errors import UsageError, VscafError
+from vscaf.journal import BENCH_PATIENCE_S, Lock
+from vscaf.lab.processes import no_child_left, signals_exit
+
+from .bench_guest import PATHS
+from .report import Report
+from .scaled_gate import GateError, measure_gate
+from .scaled_guest import CPUTUNE, VCPUS, scaled_guest
+from .scaled_place import ScaledPlace
+from .scaled_plan import ARRANGEMENTS, PAIRS, QUICK_ARRANGEMENTS, QUICK_PAIRS, pairs_named, plan
+from .scaled_report import fill, pair_table
+from .scaled_state import State
+
+ROUNDS = 3
+SECONDS = {"policy": 80.0, "other": 15.0}
+QUICK_SECONDS = {"policy": 40.0, "other": 8.0}
+DELAY_S = 4.0  # after the first program's start, the second one's
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long the programs of a run compute together."""
+
+    policy_s: float
+    other_s: float
+
+    def timing(self, key: RunKey) -> Timing:
+        """That of a run."""
+        if key.arrangement == ALONE:
+            return Timing(self.other_s, (0.0,))
+        return Timing(self.policy_s if key.arrangement in AGENT_POLICIES else self.other_s, (0.0, DELAY_S))
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="bench-scaled", description=__doc__.splitlines()[0])
+    for option, (default, text) in PATHS.items():
+        parser.add_argument(f"--{option}", type=Path, default=Path(default), help=text)
+    parser.add_argument("--output", type=Path, default=Path("build/bench"), help="directory for scaled.json")
+    parser.add_argument("--quick", action="store_true", default=os.environ.get("QUICK") == "1", help="fewer runs")
+    parser.add_argument("--only", action="append", metavar="PAIR", help="such as ep+is or ep.S+mg.S; may be repeated")
+    parser.add_argument("--arrangements", metavar="NAME,...", help=f"{', '.join(ARRANGEMENTS)}, or a split like 5+1")
+    parser.add_argument("--seconds", type=float, help="for which two programs compute together under a policy")
+    parser.add_argument("--rounds", type=int, help=f"default: {ROUNDS}; with --quick or --only: 1")
+    parser.add_argument("--restart", action="store_true", help="do not use runs that were measured before")
+    parser.add_argument("--without-gate", action="store_true", help="for developers: only a table, and no scaled.json")
+    return parser.parse_args()
+
+
+@signals_exit()
+@no_child_left()
+def measure(given: argparse.Namespace, console: Console) -> int:
+    """The bench; its exit status. Raises VscafError."""
+    pairs = pairs_named(given.only) if given.only else list(QUICK_PAIRS if given.quick else PAIRS)
+    chosen = given.arrangements.split(",") if given.arrangements else None
+    arrangements = chosen or (QUICK_ARRANGEMENTS if given.quick else ARRANGEMENTS)
+    seconds = QUICK_SECONDS if given.quick else SECONDS
+    times = Times(given.seconds or seconds["policy"], seconds["other"])
+    rounds = given.rounds or (1 if given.quick or given.only else ROUNDS)
+    keys = plan(pairs, arrangements, VCPUS, rounds)
+    names = sorted({name for key in keys for name in key.workloads})
+    workloads = {one.name: one for one in shipped(names)}
+    settings = {
+        "build": build_identity(given.image, no_vm=False),
+        "vcpus": VCPUS,
+        "cputune": CPUTUNE,
+        "policy_s": times.policy_s,
+        "other_s": times.other_s,
+        "delay_s": DELAY_S,
+    }
+    directory = given.output / "scaled"
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def print_line(text: str) -> None:
+        console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
+
+    def print_after(lead: str, text: str) -> None:
+        print_line(lead + text.removeprefix("1 of 1: "))
+
+    with closing(Lock(directory / "lock", "bench", f"--output {given.output}", BENCH_PATIENCE_S)):
+        state = State(directory, settings, restart=given.restart)
+        print_line(f"each run is kept in {state.directory}")
+        gate = None
+        with scaled_guest(given.image, state.directory / "logs", given.cache) as (guest, pool):
+            place = ScaledPlace(guest, pool)
+            print_line(place.description)
+            if not given.without_gate:
+                gate = measure_gate(place)
+                console.print(gate.text(), highlight=False)
+                if gate.failures():
+                    raise GateError(f"no figures, because the gate failed: {'; '.join(gate.failures())}")
+
+            def keep(sample: Sample, watched: Watched) -> None:
+                state.keep(sample, watched, place.status)
+
+            for number, key in enumerate(keys, start=1):
+                lead = f"[dim]{number} of {len(keys)}:[/] "
+                session = Session(
+                    place,
+                    workloads,
+                    state.samples,
+                    times.timing(key),
+                    partial(print_after, lead),
+                    on_run=keep,
+                    attempts=1 if given.quick or given.only else ATTEMPTS,
+                )
+                session.run([key])
+    found = state.samples_of(keys)
+    console.print(pair_table(found, state.cells()))
+    if gate is None:
+        return 0
+    report = Report("scaled", details={"gate": gate.as_json(), "settings": settings})
+    fill(report, found, state.cells())
+    print(report.table())
+    print(f"written to {report.write(given.output)}")
+    return 0
+
+
+def main() -> None:
+    given = parsed()
+    console = Console(width=shutil.get_terminal_size((120, 40)).columns)
+    try:
+        sys.exit(measure(given, console))
+    except (GateError, PlaceError, UsageError, VscafError) as error:
+        sys.exit(f"bench-scaled: {error}")
+
+
+if __name__ == "__main__":
+    main()
