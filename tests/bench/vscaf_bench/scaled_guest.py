@@ -1,8 +1,9 @@
 """The scaled machine: one guest with more vCPUs than this machine has CPUs, and each of them slow.
 
-Each vCPU has a quota of CPU time, so it is a slow CPU for the guest's own kernel, which schedules on all of them. A part
-of the host's CPU time is left for the host. The host's other processes get little more than that, because the control group
-of the guest has a large weight.
+Each vCPU has a quota of CPU time, so it is a slow CPU for the guest's own kernel, which schedules on all of them. A
+part of the host's CPU time is left for the host. Its other processes get little more, because the guest's control
+group has a large weight.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from vscaf.cpulist import format_cpu_list
 from vscaf.lab import Command, Guest
 from vscaf.lab.polling import HANG_S
 
+from .scaled_guest import PERIOD_US, QUOTA_US
 from .scaled_watch import ScaledWatch
 
 PASSIVE = {"OMP_WAIT_POLICY": "passive"}
@@ -109,7 +110,7 @@ class ScaledPlace:
         return []
 
     def watch(self, helpers: Sequence[int]) -> Watch:
-        return ScaledWatch(self._pool, self._guest)
+        return ScaledWatch(self._pool, self._guest, QUOTA_US / PERIOD_US)
 
 
 def _end(command: Command) -> None:
