@@ -117,7 +117,8 @@ def measure(given: argparse.Namespace, console: Console) -> int:
                 gate = measure_gate(place)
                 console.print(gate.text(), highlight=False)
                 if gate.failures():
-                    raise GateError(f"no figures, because the gate failed: {'; '.join(gate.failures())}")
+                    failed = "; ".join(gate.failures())
+                    raise GateError(f"no figures, because the gate failed: {failed}: leave the machine alone meanwhile")
 
             def keep(sample: Sample, watched: Watched) -> None:
                 state.keep(sample, watched, place.status)

@@ -6,11 +6,13 @@ each other. A barrier's cost, bounded loosely, shows how long a team waits for C
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from vscaf.bench.intervals import median_interval
+from vscaf.bench.barriers import BARRIERS
 from vscaf.bench.places.place import PlaceError
 from vscaf.bench.samples import REFERENCE_PACE_NS
 from vscaf.bench.workloads.shipped import shipped
@@ -20,10 +22,10 @@ from .scaled_place import ScaledPlace
 
 EP = "ep.S"
 LEAST_EFFICIENCY = 0.9
-SPINNER = "i=0; while [ $i -lt {turns} ]; do i=$((i + 1)); done"
-TURNS, ROUNDS = 40_000, 3
+SPINNER = "i=0; while [ $i -lt 40000 ]; do i=$((i + 1)); done"
+ROUNDS = 3
 HALVES = (1.8, 2.2)  # how much longer each of two spinners takes on one slow CPU
-BARRIER, BARRIERS = "barrier.S", 20_000
+BARRIER = "barrier.S"
 MOST_BARRIER_US = 2000.0
 DEADLINE_S = 600.0
 
@@ -34,12 +36,14 @@ class GateError(Exception):
 
 @dataclass(frozen=True)
 class Gate:
-    """What was measured. ep_speedup: of EP by the number of slow CPUs. halves: how many times as long each of two
-    spinners takes on one slow CPU as one alone. barrier_us: of a team on all slow CPUs, in microseconds."""
+    """What was measured. ep_speedup: of EP, by the number of slow CPUs. halves: how many times as long as one alone
+    each of two spinners takes on one slow CPU. barrier_us: of a team on all slow CPUs, in microseconds. lost: the
+    largest part of a measurement's CPU time that other processes of the host had."""
 
     ep_speedup: Mapping[int, float]
     halves: float
     barrier_us: float
+    lost: float
 
     def failures(self) -> list[str]:
         """The parts that failed, in words."""
@@ -63,7 +67,8 @@ class Gate:
         return (
             f"gate: speedup of EP by slow CPUs: {speedups}\n"
             f"gate: two spinners on one slow CPU take {self.halves:.2f} times as long\n"
-            f"gate: a barrier of {max(self.ep_speedup)} threads takes {self.barrier_us:.0f} us"
+            f"gate: a barrier of {max(self.ep_speedup)} threads takes {self.barrier_us:.0f} us\n"
+            f"gate: other processes of this machine had {self.lost:.0%} of the CPU time at most"
         )
 
     def as_json(self) -> dict[str, object]:
@@ -73,32 +78,34 @@ class Gate:
 
 def measure_gate(place: ScaledPlace) -> Gate:
     """Measures all parts. Raises PlaceError if a program fails."""
-    rates = {cpus: 1 / ep_seconds(place, cpus) for cpus in range(1, place.cpus + 1)}
-    return Gate({cpus: rate / rates[1] for cpus, rate in rates.items() if cpus > 1}, spinners(place), barrier_us(place))
-
-
-def ep_seconds(place: ScaledPlace, cpus: int) -> float:
-    """Steady seconds of EP's timed part on so many slow CPUs. It must be right."""
-    output, steady_s = run(place, [f"taskset -c 0-{cpus - 1} {EP}"])
+    ep = {cpus: run(place, [f"taskset -c 0-{cpus - 1} {EP}"]) for cpus in range(1, place.cpus + 1)}
     (workload,) = shipped([EP])
-    if not workload.verified(0, output):
-        raise PlaceError(f"gate: {EP} was wrong: {output[-300:]}")
-    return steady_s
+    for one in ep.values():
+        if not workload.verified(0, one.output):
+            raise PlaceError(f"gate: {EP} was wrong: {one.output[-300:]}")
+    spinner = f"taskset -c 0 sh -c '{SPINNER}'"
+    spun = [(run(place, [spinner]), run(place, [spinner] * 2)) for _ in range(ROUNDS)]
+    barriers = run(place, [BARRIER])
+    return Gate(
+        {cpus: ep[1].steady_s / one.steady_s for cpus, one in ep.items() if cpus > 1},
+        statistics.median(two.steady_s / one.steady_s for one, two in spun),
+        1e6 * barriers.steady_s / BARRIERS[BARRIER],
+        max(one.lost for one in (*ep.values(), *itertools.chain(*spun), barriers)),
+    )
 
 
-def spinners(place: ScaledPlace) -> float:
-    """How many times as long two spinners on one slow CPU take as one alone: the median of ROUNDS."""
-    spinner = f"taskset -c 0 sh -c '{SPINNER.format(turns=TURNS)}'"
-    return median_interval([run(place, [spinner] * 2)[1] / run(place, [spinner])[1] for _ in range(ROUNDS)])[0]
+@dataclass(frozen=True)
+class Run:
+    """Programs that were started together: the output of the first, the steady seconds until all had ended, and the
+    part of the CPU time that other processes of the host had."""
+
+    output: str
+    steady_s: float
+    lost: float
 
 
-def barrier_us(place: ScaledPlace) -> float:
-    """Steady microseconds a barrier of a team on all slow CPUs, the start of the program included."""
-    return 1e6 * run(place, [BARRIER])[1] / BARRIERS
-
-
-def run(place: ScaledPlace, commands: Sequence[str]) -> tuple[str, float]:
-    """The first command's output, and the steady seconds until all that were started together had ended."""
+def run(place: ScaledPlace, commands: Sequence[str]) -> Run:
+    """Starts programs together and waits for all. Raises PlaceError if one fails."""
     with place.arrange("passive", ()), place.watch(()) as watch:
         begin_s = time.monotonic()
         started = [place.start(place.members[0], command, {}) for command in commands]
@@ -107,4 +114,6 @@ def run(place: ScaledPlace, commands: Sequence[str]) -> tuple[str, float]:
     for command, one in zip(commands, ended, strict=True):
         if one.status != 0:
             raise PlaceError(f"gate: `{command}` failed: {one.output[-300:]}")
-    return ended[0].output, watch.watched().steady(NAME, begin_s, end_s, REFERENCE_PACE_NS)
+    watched = watch.watched()
+    steady_s = watched.steady(NAME, begin_s, end_s, REFERENCE_PACE_NS)
+    return Run(ended[0].output, steady_s, watched.load(begin_s, end_s).lost)
