@@ -14,13 +14,12 @@ import shutil
 import sys
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from vscaf.bench.machine import build_identity
-from vscaf.bench.observe.host_load import ATTEMPTS
 from vscaf.bench.observe.watch import Watched
 from vscaf.bench.places.no_vm import AGENT_POLICIES
 from vscaf.bench.places.place import PlaceError
@@ -37,19 +36,16 @@ from .scaled_gate import GateError, measure_gate
 from .scaled_guest import CPUTUNE, VCPUS, scaled_guest
 from .scaled_place import ScaledPlace
 from .scaled_plan import ARRANGEMENTS, PAIRS, QUICK_ARRANGEMENTS, QUICK_PAIRS, pairs_named, plan
-from .scaled_report import fill, pair_table
+from .scaled_report import POLICY, fill, pair_table
 from .scaled_state import State
-
-ROUNDS = 3
-SECONDS = {"policy": 80.0, "other": 15.0}
-QUICK_SECONDS = {"policy": 40.0, "other": 8.0}
-DELAY_S = 4.0  # after the first program's start, the second one's
 
 
 @dataclass(frozen=True)
 class Times:
-    """How long the programs of a run compute together."""
+    """How long the programs of a run compute together, in seconds: under the policy that learns, under another policy,
+    and otherwise."""
 
+    learning_s: float
     policy_s: float
     other_s: float
 
@@ -57,7 +53,15 @@ class Times:
         """That of a run."""
         if key.arrangement == ALONE:
             return Timing(self.other_s, (0.0,))
-        return Timing(self.policy_s if key.arrangement in AGENT_POLICIES else self.other_s, (0.0, DELAY_S))
+        policies = dict.fromkeys(AGENT_POLICIES, self.policy_s) | {POLICY: self.learning_s}
+        return Timing(policies.get(key.arrangement, self.other_s), (0.0, DELAY_S))
+
+
+ROUNDS = 3
+SECONDS = Times(learning_s=80.0, policy_s=30.0, other_s=12.0)
+QUICK_SECONDS = Times(learning_s=40.0, policy_s=20.0, other_s=8.0)
+ATTEMPTS = 2  # of a disturbed run
+DELAY_S = 4.0  # after the first program's start, the second one's
 
 
 def parsed() -> argparse.Namespace:
@@ -83,8 +87,9 @@ def measure(given: argparse.Namespace, console: Console) -> int:
     pairs = pairs_named(given.only) if given.only else list(QUICK_PAIRS if given.quick else PAIRS)
     chosen = given.arrangements.split(",") if given.arrangements else None
     arrangements = chosen or (QUICK_ARRANGEMENTS if given.quick else ARRANGEMENTS)
-    seconds = QUICK_SECONDS if given.quick else SECONDS
-    times = Times(given.seconds or seconds["policy"], seconds["other"])
+    times = QUICK_SECONDS if given.quick else SECONDS
+    if given.seconds:
+        times = replace(times, learning_s=given.seconds, policy_s=given.seconds)
     rounds = given.rounds or (1 if given.quick or given.only else ROUNDS)
     keys = plan(pairs, arrangements, VCPUS, rounds)
     names = sorted({name for key in keys for name in key.workloads})
@@ -93,8 +98,7 @@ def measure(given: argparse.Namespace, console: Console) -> int:
         "build": build_identity(given.image, no_vm=False),
         "vcpus": VCPUS,
         "cputune": CPUTUNE,
-        "policy_s": times.policy_s,
-        "other_s": times.other_s,
+        "times": asdict(times),
         "delay_s": DELAY_S,
     }
     directory = given.output / "scaled"
