@@ -13,9 +13,9 @@ from vscaf.errors import UsageError
 PAIRS = (
     ("ep.S", "is.W"),
     ("ep.S", "cg.S"),
-    ("uts-binomial.S", "mg.S"),
+    ("uts-binomial.S", "mg.W"),
     ("uts-binomial.S", "serial-half.W"),
-    ("lu-hp.S", "cg.S"),
+    ("lu-hp.S", "cg.W"),
     ("ft.S", "is.W"),
 )
 """LU is the variant that waits at barriers: threads of the other one spin on flags, and use up their quota."""

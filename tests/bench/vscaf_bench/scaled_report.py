@@ -11,7 +11,7 @@ from vscaf.bench.samples import Sample
 
 from .pairs import met, pair_ratios, result
 from .report import Report, Result
-from .scaled_figures import BASELINES, Cells, scaled_figures, settled_times
+from .scaled_figures import BASELINES, EQUAL, Cells, scaled_figures, settled_times
 
 POLICY = "max-speedup"
 BESIDE = "equipartition"
@@ -72,7 +72,7 @@ def pair_table(samples: Sequence[Sample], cells: Cells) -> Table:
     for column in ("pair", "arrangement", "first", "second", "sum", "interval", "n", "settled s", ""):
         table.add_column(column)
     for group in found.groups:
-        rows = sorted(group.arrangements, key=lambda one: -one.total.value)
+        rows = sorted((one for one in group.arrangements if one.arrangement != EQUAL), key=lambda one: -one.total.value)
         for number, one in enumerate(rows):
             settled = settled_times(samples, cells, one.arrangement).get(group.workloads)
             split = f" {'+'.join(map(str, one.allocations))}" if one.allocations else ""

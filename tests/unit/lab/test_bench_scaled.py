@@ -196,8 +196,8 @@ def test_each_round_has_each_program_alone_and_each_split_of_each_pair():
 def test_pairs_and_arrangements_by_name():
     assert pairs_named(["ep+mg", "uts+mg", "lu+cg", "ft.W+is.S"]) == [
         ("ep.S", "mg.S"),
-        ("uts-binomial.S", "mg.S"),
-        ("lu-hp.S", "cg.S"),
+        ("uts-binomial.S", "mg.W"),
+        ("lu-hp.S", "cg.W"),
         ("ft.W", "is.S"),
     ]
     keys = plan([PAIR], ["5+1"], 6, 1)
