@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from vscaf.bench.barriers import BARRIERS
+from vscaf.bench.observe.host_load import ATTEMPTS, MOST_LOST
 from vscaf.bench.places.place import PlaceError
 from vscaf.bench.samples import REFERENCE_PACE_NS
 from vscaf.bench.workloads.shipped import shipped
@@ -105,6 +106,17 @@ class Run:
 
 
 def run(place: ScaledPlace, commands: Sequence[str]) -> Run:
+    """Starts programs together and waits for all. A disturbed run is repeated, and the least disturbed one counts.
+
+    Raises PlaceError if a program fails.
+    """
+    runs: list[Run] = []
+    while len(runs) < ATTEMPTS and all(one.lost > MOST_LOST for one in runs):
+        runs.append(run_once(place, commands))
+    return min(runs, key=lambda one: one.lost)
+
+
+def run_once(place: ScaledPlace, commands: Sequence[str]) -> Run:
     """Starts programs together and waits for all. Raises PlaceError if one fails."""
     with place.arrange("passive", ()), place.watch(()) as watch:
         begin_s = time.monotonic()
