@@ -38,6 +38,7 @@ from .scaled_place import ScaledPlace
 from .scaled_plan import ARRANGEMENTS, PAIRS, QUICK_ARRANGEMENTS, QUICK_PAIRS, pairs_named, plan
 from .scaled_report import POLICY, fill, pair_table
 from .scaled_state import State
+from .scaled_timeline import timeline
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Times:
 ROUNDS = 3
 SECONDS = Times(learning_s=80.0, policy_s=30.0, other_s=12.0)
 QUICK_SECONDS = Times(learning_s=40.0, policy_s=20.0, other_s=8.0)
-ATTEMPTS = 2  # of a disturbed run
+ATTEMPTS, ATTEMPTS_ALONE = 2, 3  # of a disturbed run; every figure needs that of the program alone
 DELAY_S = 4.0  # after the first program's start, the second one's
 
 
@@ -91,6 +92,7 @@ def measure(given: argparse.Namespace, console: Console) -> int:
     if given.seconds:
         times = replace(times, learning_s=given.seconds, policy_s=given.seconds)
     rounds = given.rounds or (1 if given.quick or given.only else ROUNDS)
+    attempts = 1 if given.only else ATTEMPTS
     keys = plan(pairs, arrangements, VCPUS, rounds)
     names = sorted({name for key in keys for name in key.workloads})
     workloads = {one.name: one for one in shipped(names)}
@@ -136,16 +138,23 @@ def measure(given: argparse.Namespace, console: Console) -> int:
                     times.timing(key),
                     partial(print_after, lead),
                     on_run=keep,
-                    attempts=1 if given.quick or given.only else ATTEMPTS,
+                    attempts=ATTEMPTS_ALONE if key.arrangement == ALONE else attempts,
                 )
                 session.run([key])
-    found = state.samples_of(keys)
-    console.print(pair_table(found, state.cells()))
+    found, cells = state.samples_of(keys), state.cells()
+    console.print(pair_table(found, cells))
+    if given.only:
+        for sample in found:
+            if sample.key.arrangement in AGENT_POLICIES:
+                lines = timeline(sample, cells[sample.key, sample.attempt])
+                console.print(f"{sample.key.name}: the split over time", *lines, sep="\n", highlight=False)
     if gate is None:
         return 0
     report = Report("scaled", details={"gate": gate.as_json(), "settings": settings})
-    fill(report, found, state.cells())
+    fill(report, found, cells)
     print(report.table())
+    if not any(one.ratio for one in report.results):
+        print("there are no ratios, because no undisturbed run is there to compare: leave the machine alone meanwhile")
     print(f"written to {report.write(given.output)}")
     return 0
 

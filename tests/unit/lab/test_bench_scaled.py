@@ -19,6 +19,7 @@ from vscaf_bench.scaled_gate import Gate
 from vscaf_bench.scaled_place import statuses
 from vscaf_bench.scaled_plan import ARRANGEMENTS, PAIRS, pairs_named, plan
 from vscaf_bench.scaled_report import fill
+from vscaf_bench.scaled_timeline import timeline
 from vscaf_bench.scaled_watch import lost_seconds
 
 PAIR = ("ep.S", "mg.S")
@@ -175,6 +176,32 @@ def test_statuses_have_the_time_of_their_end_and_the_last_may_be_cut_off():
     texts = [json.dumps({"joined": number}) for number in range(3)]
     pieces = [(1.0, texts[0][:5]), (2.0, texts[0][5:] + "\n" + texts[1]), (3.0, "\n" + texts[2][:-1])]
     assert statuses(pieces) == [(2.0, {"joined": 0}), (2.0, {"joined": 1})]
+
+
+def test_the_timeline_has_a_line_for_each_change():
+    """A program that has no row between two of its runs has not changed."""
+
+    def said(at_s, **threads):
+        names = {"ep": "ep.S", "mg": "mg.S"}
+        rows = [{"name": names[name], "threads": count, "state": "running"} for name, count in threads.items()]
+        return at_s, {"processes": rows}
+
+    sample = static(1, (3, 3), (1.0, 1.0))
+    status = (
+        said(-1, ep=6),
+        said(1, ep=3, mg=3),
+        said(2, ep=3),
+        said(3, ep=3, mg=3),
+        said(4, ep=6),
+        said(5, ep=5, mg=1),
+    )
+    status[-1][1]["processes"][0]["speedup"] = {"p": 5, "value": 4.93}
+    assert timeline(sample, Cell(sample.key, 1, (), status)) == [
+        "   -1.0 s  6+-  ep.S: running, mg.S: -",
+        "    1.0 s  3+3  ep.S: running, mg.S: running",
+        "    4.0 s  6+-  ep.S: running, mg.S: -",
+        "    5.0 s  5+1  ep.S: running 4.9@5, mg.S: running",
+    ]
 
 
 def test_each_round_has_each_program_alone_and_each_split_of_each_pair():
