@@ -15,15 +15,13 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from vscaf.bench.machine import build_identity
-from vscaf.bench.observe.watch import Watched
 from vscaf.bench.places.no_vm import AGENT_POLICIES
 from vscaf.bench.places.place import PlaceError
-from vscaf.bench.samples import ALONE, RunKey, Sample
+from vscaf.bench.samples import ALONE, RunKey
 from vscaf.bench.session import Session, Timing
 from vscaf.bench.workloads.shipped import shipped
 from vscaf.errors import UsageError, VscafError
@@ -109,9 +107,6 @@ def measure(given: argparse.Namespace, console: Console) -> int:
     def print_line(text: str) -> None:
         console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
 
-    def print_after(lead: str, text: str) -> None:
-        print_line(lead + text.removeprefix("1 of 1: "))
-
     with closing(Lock(directory / "lock", "bench", f"--output {given.output}", BENCH_PATIENCE_S)):
         state = State(directory, settings, restart=given.restart)
         print_line(f"each run is kept in {state.directory}")
@@ -126,21 +121,16 @@ def measure(given: argparse.Namespace, console: Console) -> int:
                     failed = "; ".join(gate.failures())
                     raise GateError(f"no figures, because the gate failed: {failed}: leave the machine alone meanwhile")
 
-            def keep(sample: Sample, watched: Watched) -> None:
-                state.keep(sample, watched, place.status)
-
-            for number, key in enumerate(keys, start=1):
-                lead = f"[dim]{number} of {len(keys)}:[/] "
-                session = Session(
-                    place,
-                    workloads,
-                    state.samples,
-                    times.timing(key),
-                    partial(print_after, lead),
-                    on_run=keep,
-                    attempts=ATTEMPTS_ALONE if key.arrangement == ALONE else attempts,
-                )
-                session.run([key])
+            session = Session(
+                place,
+                workloads,
+                state.samples,
+                times.timing,
+                print_line,
+                on_run=lambda sample, watched: state.keep(sample, watched, place.status),
+                attempts=lambda key: ATTEMPTS_ALONE if key.arrangement == ALONE else attempts,
+            )
+            session.run(keys)
     found, cells = state.samples_of(keys), state.cells()
     console.print(pair_table(found, cells))
     if given.only:
