@@ -16,7 +16,7 @@ from vscaf.bench.places.domains import DomainsPlace, Managed
 from vscaf.bench.places.lab import LabMember, image_with
 from vscaf.bench.places.place import Arranged
 from vscaf.bench.plan import round_of_runs, splits
-from vscaf.bench.samples import ALONE, Sample, SampleFile, counted
+from vscaf.bench.samples import ALONE, RunKey, Sample, SampleFile, counted
 from vscaf.bench.session import Session, Timing
 from vscaf.bench.speed import alone_rate, speedups
 from vscaf.bench.workloads.shipped import shipped
