@@ -33,7 +33,7 @@ from .report import Report
 from .scaled_gate import GateError, measure_gate
 from .scaled_guest import CPUTUNE, VCPUS, scaled_guest
 from .scaled_place import ScaledPlace
-from .scaled_plan import ARRANGEMENTS, PAIRS, QUICK_ARRANGEMENTS, QUICK_PAIRS, pairs_named, plan
+from .scaled_plan import ARRANGEMENTS, PAIRS, QUICK_ARRANGEMENTS, QUICK_PAIRS, REPEAT, pairs_named, plan
 from .scaled_report import POLICY, fill, pair_table
 from .scaled_state import State
 from .scaled_timeline import timeline
@@ -93,13 +93,16 @@ def measure(given: argparse.Namespace, console: Console) -> int:
     attempts = 1 if given.only else ATTEMPTS
     keys = plan(pairs, arrangements, VCPUS, rounds)
     names = sorted({name for key in keys for name in key.workloads})
-    workloads = {one.name: one for one in shipped(names)}
+    workloads = {
+        one.name: replace(one, environment={"NPB_REPEAT": str(REPEAT.get(one.name, 1))}) for one in shipped(names)
+    }
     settings = {
         "build": build_identity(given.image, no_vm=False),
         "vcpus": VCPUS,
         "cputune": CPUTUNE,
         "times": asdict(times),
         "delay_s": DELAY_S,
+        "repeat": REPEAT,
     }
     directory = given.output / "scaled"
     directory.mkdir(parents=True, exist_ok=True)
