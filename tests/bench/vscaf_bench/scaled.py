@@ -30,6 +30,7 @@ from vscaf.lab.processes import no_child_left, signals_exit
 
 from .bench_guest import PATHS
 from .report import Report
+from .scaled_figures import scaled_figures
 from .scaled_gate import GateError, measure_gate
 from .scaled_guest import CPUTUNE, VCPUS, scaled_guest
 from .scaled_place import ScaledPlace
@@ -141,15 +142,19 @@ def measure(given: argparse.Namespace, console: Console) -> int:
             if sample.key.arrangement in AGENT_POLICIES:
                 lines = timeline(sample, cells[sample.key, sample.attempt])
                 console.print(f"{sample.key.name}: the split over time", *lines, sep="\n", highlight=False)
+    status = 0
+    if not scaled_figures(found, cells).verified:
+        status = 1
+        print("a program's verification failed: see above")
     if gate is None:
-        return 0
+        return status
     report = Report("scaled", details={"gate": gate.as_json(), "settings": settings})
     fill(report, found, cells)
     print(report.table())
     if not any(one.ratio for one in report.results):
         print("there are no ratios, because no undisturbed run is there to compare: leave the machine alone meanwhile")
     print(f"written to {report.write(given.output)}")
-    return 0
+    return status
 
 
 def main() -> None:

@@ -79,12 +79,20 @@ def _named(sample: Sample) -> list[Sample]:
 
 
 def settled_times(samples: Sequence[Sample], cells: Cells, policy: str) -> dict[tuple[str, ...], Figure]:
-    """For each pair under a policy: seconds from the start of the second program to SETTLED of the final sum."""
+    """For each pair under a policy: seconds from the start of the second program to SETTLED of the final sum.
+
+    Disturbed runs do not count, nor those of a program that was not right alone.
+    """
     chosen = [one for one in counted(samples) if _known(one, cells)]
-    alone = [steady_part(one, cells[one.key, one.attempt]) for one in chosen if one.key.arrangement == ALONE]
+    alone = [
+        steady_part(one, cells[one.key, one.attempt])
+        for one in chosen
+        if one.key.arrangement == ALONE and all(run.verified for run in one.programs[0].executions)
+    ]
+    known = {one.key.workloads[0] for one in alone}
     found: dict[tuple[str, ...], list[float]] = {}
     for sample in chosen:
-        if sample.key.arrangement == policy and not sample.disturbed:
+        if sample.key.arrangement == policy and not sample.disturbed and known.issuperset(sample.key.workloads):
             rates = [alone_rate(alone, name, 1, steady=True) for name in sample.key.workloads]
             found.setdefault(sample.key.workloads, []).append(
                 settled_s(sample, cells[sample.key, sample.attempt], rates)

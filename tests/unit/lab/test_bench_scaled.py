@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from made_samples import alone, run
 from vscaf.bench.samples import ALONE, Execution, ProgramSample, RunKey, Sample
@@ -119,6 +120,35 @@ def test_settled_times_use_the_rates_alone():
     fast = [*alone(1, "ep.S", 50.0), *alone(1, "mg.S", 1.0), sample]
     assert settled_times(slow, cells(slow), "max-speedup")[PAIR].value > 40
     assert settled_times(fast, cells(fast), "max-speedup")[PAIR].value == SETTLED_OVER_S
+
+
+def test_settled_times_are_from_undisturbed_runs_of_programs_that_were_right_alone():
+    good = changing(1, (2, 1), (5, 1), 20.0)
+    bad = msgspec.structs.replace(changing(2, (2, 1), (5, 1), 40.0), disturbed=True)
+    every = [*alones(), good, bad]
+    assert settled_times(every, cells(every), "max-speedup")[PAIR].n == 1
+    wrong = [*alone(1, "ep.S", 1.0), run(1, ["mg.S"], ALONE, [1.0], threads=1, verified=False), good]
+    assert not settled_times(wrong, cells(wrong), "max-speedup")
+
+
+def test_a_pair_misses_only_by_its_whole_interval():
+    """Two rounds: once 0.7 and once 1.2 of equal shares."""
+    runs = [static(number, (3, 3), (1.0, 1.0)) for number in (1, 2)]
+    runs += [changing(1, (0.7, 0.7), (0.7, 0.7), 20.0), changing(2, (1.2, 1.2), (1.2, 1.2), 48.0)]
+    every = [*alones(), *runs]
+    report = Report("scaled")
+    fill(report, every, cells(every))
+    bars = {one.name: one.bar for one in report.results}
+    assert bars["scaled.vs_equal.ep.S+mg.S"] == "high at least 0.97: met"
+    assert bars["scaled.vs_equal.geomean"] == "at least 1.1: MISSED"
+    assert bars["scaled.settled_s"] == "at most 40 s: met"
+
+
+def test_a_pair_that_settles_late_misses():
+    every = [*alones(), static(1, (3, 3), (1.0, 1.0)), changing(1, (2, 1), (5, 1), 45.0)]
+    report = Report("scaled")
+    fill(report, every, cells(every))
+    assert {one.name: one.bar for one in report.results}["scaled.settled_s"] == "at most 40 s: MISSED"
 
 
 def test_the_report_judges_max_speedup_alone():
