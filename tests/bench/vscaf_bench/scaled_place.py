@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from vscaf.bench.observe.watch import Watch
-from vscaf.bench.places.baselines import setting
+from vscaf.bench.places.baselines import PASSIVE, setting
 from vscaf.bench.places.domains import shell_lines
 from vscaf.bench.places.lab import LabMember, LabStarted
 from vscaf.bench.places.no_vm import check_policy
@@ -24,7 +24,6 @@ from vscaf.lab.polling import HANG_S
 from .scaled_guest import PERIOD_US, QUOTA_US
 from .scaled_watch import ScaledWatch
 
-PASSIVE = {"OMP_WAIT_POLICY": "passive"}
 STATUS_S = 1
 # What the agent keeps on disk. The image has the verdicts on its programs there.
 _KEPT = "/var/cache/vscaf /var/lib/vscaf"

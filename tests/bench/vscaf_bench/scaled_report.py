@@ -81,7 +81,7 @@ def pair_table(samples: Sequence[Sample], cells: Cells) -> Table:
                 f"{'by hand' if one.arrangement == 'oracle' else one.arrangement}{split}",
                 *(f"{speedup.value:.2f}" for speedup in one.speedups),
                 f"{one.total.value:.2f}",
-                f"{one.total.low:.2f} to {one.total.high:.2f}",
+                one.total.interval(2),
                 str(one.total.n),
                 f"{settled.value:.0f}" if settled and one.arrangement in (POLICY, BESIDE) else "",
                 "disturbed" if one.only_disturbed else "",

@@ -19,7 +19,7 @@ from vscaf_bench.scaled_figures import (
 from vscaf_bench.scaled_gate import Gate
 from vscaf_bench.scaled_place import statuses
 from vscaf_bench.scaled_plan import ARRANGEMENTS, PAIRS, pairs_named, plan
-from vscaf_bench.scaled_report import fill
+from vscaf_bench.scaled_report import fill, pair_table
 from vscaf_bench.scaled_timeline import timeline
 from vscaf_bench.scaled_watch import lost_seconds
 
@@ -265,3 +265,11 @@ def test_pairs_and_arrangements_by_name():
     for name in ("5+2", "fair"):
         with pytest.raises(UsageError, match="not an arrangement"):
             plan([PAIR], [name], 6, 1)
+
+
+@pytest.mark.parametrize(("rounds", "interval"), [(1, ""), (2, "4.00 to 6.00")])
+def test_the_table_has_an_interval_only_of_several_rounds(rounds, interval):
+    runs = [run(number, PAIR, "passive", (3.0, 2.0 * number - 1.0)) for number in range(1, rounds + 1)]
+    every = [*alones(), *runs]
+    table = pair_table(every, cells(every))
+    assert list(table.columns[5].cells) == [interval]
