@@ -484,7 +484,8 @@ def test_words_of_scafs_programs(machine: Machine) -> None:
         "cg-disabled": {"SCAF_LAZY_EXPERIMENTS": "0", "SCAF_DISABLE_EXPERIMENTS": "1"},
         "cg-lazy": {},
     }.items():
-        shutil.copy(machine.bin / "cg.S", machine.bin / name)  # another program: the agent knows the speedup of cg.S now
+        # Another program: the agent remembers the speedup of cg.S.
+        shutil.copy(machine.bin / "cg.S", machine.bin / name)
         program = machine.run(name, NPB_REPEAT="10000", **words)
         wait_until(lambda program=program: program.pid in shares(machine), "a program that learns nothing")
         while used_s(program.pid) < took_s:  # as much CPU time as the eager program needed
