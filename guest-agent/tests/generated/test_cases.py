@@ -27,9 +27,9 @@ from cases import (
 FREE, UP_TO = 1, 2
 HUNG = 124
 TRIES = 8  # a team that changes at a bad time does not break every run
-# The least number of sections in free/ that must be found free, by compiler and option of optimization: what was found with
-# GCC 12 and Clang 14, of 31 (gcc), 29 (clang), 13 (gfortran) and 8 (C++). A divided loop that is peeled, unrolled or
-# vectorized is not proven, so it is few where compilers do that.
+# The least number of sections in free/ that must be found free, by compiler and option of optimization: what was found
+# with GCC 12 and Clang 14, of 31 (gcc), 29 (clang), 13 (gfortran) and 8 (C++). A divided loop that is peeled, unrolled
+# or vectorized is not proven, so it is few where compilers do that.
 FREE_AT_LEAST = {
     "gcc": {"-O0": 22, "-O1": 21, "-O2": 19, "-O3": 7},
     "clang": {"-O0": 8, "-O1": 19, "-O2": 4, "-O3": 2},

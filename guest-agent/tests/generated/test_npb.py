@@ -13,8 +13,8 @@ from attempt import Tools, clean_environment
 
 BUILD = Path(os.environ["VSCAF_BUILD"])
 FREE, OWN = 1, 3
-# The sections that are not proven. is, lu and lu-hp declare themselves, so these sections are resized too; in bt and sp it
-# is a section that runs once.
+# The sections that are not proven. is, lu and lu-hp declare themselves, so these sections are resized too. In bt and sp
+# it is a section that runs once.
 LU = {"time_step", "lu_set_forcing", "lu_residual"}
 START = {"flow_set_start"}
 OWN_NUMBER = {"is": {"rank"}, "lu": LU, "lu-hp": LU, "bt": START, "sp": START}
