@@ -39,7 +39,8 @@ static struct value argument(struct run *run, struct state *state, unsigned numb
         value = memory_load(run, state, &place, 8, HOLDS_EITHER, at);
     }
     value.taints = taints_of(&value);
-    if (run->file->fixed && value.space == SPACE_NUMBER && value.count == 0 && value.offset > 0 && elf_is_mapped(run->file, (uint64_t)value.offset))
+    if (run->file->fixed && value.space == SPACE_NUMBER && value.count == 0 && value.offset > 0 &&
+        elf_is_mapped(run->file, (uint64_t)value.offset))
         value.space = SPACE_IMAGE;
     return value;
 }

@@ -233,7 +233,8 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
             state_taint_slot(to, &slot);
             continue;
         }
-        slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints, guarded);
+        slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints,
+                            guarded);
         slot.holds |= other->holds;
         slot.saved &= other->saved;
         to->slots[kept++] = slot;
@@ -1313,7 +1314,8 @@ static bool learn(struct run *run, struct frame *frame, int32_t loop, struct cha
         more = true;
     }
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        more |= learn_change(run, changes, &changes->registers[r], &in->registers[r], &turn->registers[r], &end->registers[r], instance);
+        more |= learn_change(run, changes, &changes->registers[r], &in->registers[r], &turn->registers[r], &end->registers[r],
+                             instance);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
         struct changing *change = &changes->vectors[v], before = *change;
         const struct vector *first = &turn->vectors[v], *last = &end->vectors[v];

@@ -83,7 +83,8 @@ static const struct known_function functions[] = {
     {"_gfortran_os_error_at", KNOWN_ENDS, ""},
 };
 
-/* Functions of libm that have only numbers as arguments. A complex number is two, though cabsf and cexpf have one register. Also those with f appended. Their numbers follow. */
+/* Functions of libm that have only numbers as arguments. A complex number is two, though cabsf and cexpf have one register.
+ * Also those with f appended. Their numbers follow. */
 static const struct known_function of_numbers[] = {
 #define NUMBERS(name, effects) {name, KNOWN_PLAIN, effects}, {name "f", KNOWN_PLAIN, effects}
     NUMBERS("sqrt", "f"), NUMBERS("log", "f"), NUMBERS("exp", "f"), NUMBERS("pow", "ff"), NUMBERS("sin", "f"),

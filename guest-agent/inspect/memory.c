@@ -593,7 +593,9 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     run->symbols.all[symbol].bytes = (uint16_t)bytes;
     run->symbols.all[symbol].left = value_loop(&run->symbols, address);
     run->symbols.all[symbol].steps = address_steps(run, address, run->symbols.all[symbol].left);
-    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address) : has_content ? memory_constant(content) : place_of(run, address);
+    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address)
+                                    : has_content             ? memory_constant(content)
+                                                              : place_of(run, address);
     loaded = value_of_symbol(symbol, taints);
     loaded.flags = FLAG_SELF;
     return loaded;
@@ -603,7 +605,8 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
 static void note_written(struct run *run, const struct value *address)
 {
     if (!run->silent)
-        kept_add_written(run->file, run->thread_data, address->count == 0 || address->offset > 0 ? (uint64_t)address->offset : UINT64_MAX);
+        kept_add_written(run->file, run->thread_data,
+                         address->count == 0 || address->offset > 0 ? (uint64_t)address->offset : UINT64_MAX);
 }
 
 /* Whether a place of an array still holds a sum: in a loop over shares, what it had and what this turn has added. */

@@ -162,8 +162,9 @@ static void recognize_start(struct run *run, const struct state *state, struct v
             if (!fits || sum->terms[i].factor != sum->terms[j].factor)
                 continue;
             int64_t factor = sum->terms[i].factor;
-            struct value begins = share_part(run, work, run->symbols.all[sum->terms[i].symbol].loop, PLACE_START), first = value_of_symbol(sum->terms[i].symbol, 0),
-                         second = value_of_symbol(sum->terms[j].symbol, 0), rest;
+            uint32_t loop = run->symbols.all[sum->terms[i].symbol].loop;
+            struct value begins = share_part(run, work, loop, PLACE_START), rest;
+            struct value first = value_of_symbol(sum->terms[i].symbol, 0), second = value_of_symbol(sum->terms[j].symbol, 0);
             uint16_t taints = sum->taints;
             if (value_add(sum, &first, -factor, &rest) && value_add(&rest, &second, -factor, &rest)
                 && value_add(&rest, &begins, factor, &rest)) {

@@ -111,7 +111,8 @@ static struct value operand_get(struct run *run, struct state *state, const stru
                                TAINT_LOADED | (address.taints & (uint16_t)~TAINTS_MEMORY) | memory_held(run, state, &address, NULL),
                                run->loop);
         }
-        struct value loaded = memory_load(run, state, &address, operand->bits / 8u, (enum holds)instruction->holds, instruction->address);
+        struct value loaded = memory_load(run, state, &address, operand->bits / 8u, (enum holds)instruction->holds,
+                                          instruction->address);
         if (is_floating_register(instruction))
             loaded.taints |= memory_loaded_before(run, &loaded);
         halve(&loaded, operand->bits);
