@@ -68,9 +68,9 @@ static void close_branches(struct state *state, uint64_t function, int32_t block
     state->branch_count = (uint16_t)kept;
 }
 
-/* What decides which of two states a thread is in. `divides`: the formula for shares. */
-static uint16_t choice_between(const struct run *run, const struct state *one, const struct state *other, bool *divides,
-                               bool *guarded)
+/* What decides which of two states a thread is in, besides the formula for shares. */
+static uint16_t choice_between(const struct run *run, const struct state *one, const struct state *other,
+                               struct formula *formula, bool *guarded)
 {
     uint16_t taints = 0;
     *guarded = true;
@@ -79,8 +79,9 @@ static uint16_t choice_between(const struct run *run, const struct state *one, c
             const struct open_branch *left = &one->branches[i], *right = &other->branches[j];
             if (left->function != right->function || left->joins != right->joins || left->ways == right->ways)
                 continue;
-            if (left->divides && right->divides) {
-                *divides = true;
+            if (left->divides + right->divides == 3 && left->divides && right->divides && left->work == right->work
+                && formula->work == 0) {
+                *formula = (struct formula){left->work, left->divides, left->taints | right->taints};
                 continue;
             }
             taints |= left->taints | right->taints;
@@ -119,10 +120,11 @@ static int range_covered(const struct state *state, const struct range *range)
 }
 
 static struct value merged(struct run *run, struct state *state, const struct state *from, uint64_t at, uint64_t place,
-                           const struct value *one, const struct value *other, bool divides, uint16_t taints,
-                           bool guarded)
+                           const struct value *one, const struct value *other, const struct formula *formula,
+                           uint16_t taints, bool guarded)
 {
     struct value next;
+    bool is_part;
     if (value_equal(one, other)) {
         struct value same = *one;
         same.half |= other->half;
@@ -139,10 +141,11 @@ static struct value merged(struct run *run, struct state *state, const struct st
             && state_at_least_zero(side ? state : from, &less) && share_clip(run, one, other, &next))
             return next;
     }
-    struct value value = step_select(run, state, at, place, one, other, divides);
+    struct value value = step_select(run, state, at, place, one, other, formula, &is_part);
     uint32_t symbol;
     bool bounded = value_is_symbol(&value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
-    if (!bounded && !divides && taints) {
+    taints |= formula->taints;
+    if (!bounded && !is_part && taints) {
         const struct value chosen = value;
         value = run_chosen(run, hash_mix64(at, place), &value, taints);
         if (guarded) { /* a sum of no turns is what it was before them */
@@ -153,23 +156,14 @@ static struct value merged(struct run *run, struct state *state, const struct st
     return value;
 }
 
-/* The way of the formula for shares that is open: 1, 2; 3 or 0: neither alone. */
-static uint8_t way_of_formula(const struct state *state)
-{
-    uint8_t way = 0;
-    for (size_t i = 0; i < state->branch_count; i++)
-        if (state->branches[i].divides)
-            way = state->branches[i].divides;
-    return way;
-}
-
 /* Where both ways of the formula for shares meet, the part has turns if it has some on the way where it is smaller. */
-static void bound_part(struct run *run, struct state *met, const struct value bounds[], size_t count)
+static void bound_part(struct run *run, struct state *met, uint64_t work, const struct value bounds[], size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct value *bound = &bounds[i];
         const struct symbol *symbol = &run->symbols.all[bound->terms[0].symbol];
-        if (bound->count != 1 || bound->terms[0].factor != -1 || bound->offset != 1 || symbol->kind != SYMBOL_QUOTIENT)
+        if (bound->count != 1 || bound->terms[0].factor != -1 || bound->offset != 1 || symbol->kind != SYMBOL_QUOTIENT
+            || symbol->work != work)
             continue;
         struct value part = share_part(run, symbol->work, symbol->loop, PLACE_SIZE), zero = value_number(0), some;
         if (!value_add(&zero, &part, -1, &some))
@@ -182,18 +176,19 @@ static void bound_part(struct run *run, struct state *met, const struct value bo
 
 static void merge(struct run *run, struct state *to, const struct state *from, uint64_t at)
 {
-    bool divides = false;
+    struct formula formula = {0};
+    const struct formula none = {0};
     bool guarded;
-    uint16_t taints = choice_between(run, to, from, &divides, &guarded);
+    uint16_t taints = choice_between(run, to, from, &formula, &guarded);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], divides, taints, guarded);
+        to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], &formula, taints, guarded);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
         const struct value one = any_register_get(to, REGISTER_VECTOR + v), other = any_register_get(from, REGISTER_VECTOR + v);
         if (one.loaded != 0 && one.loaded == other.loaded) { /* the same number */
             to->vectors[v].taints |= from->vectors[v].taints;
             continue;
         }
-        const struct value both = merged(run, to, from, at, hash_mix64(400, v), &one, &other, divides, taints, guarded);
+        const struct value both = merged(run, to, from, at, hash_mix64(400, v), &one, &other, &formula, taints, guarded);
         if (!value_equal(&one, &both))
             vector_set(run, to, REGISTER_VECTOR + v, &both, false, at);
     }
@@ -202,8 +197,8 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     to->carries |= from->carries;
     to->halves &= from->halves;
     to->flags_kept |= from->flags_kept;
-    to->left = merged(run, to, from, at, 60, &to->left, &from->left, false, taints, guarded);
-    to->right = merged(run, to, from, at, 61, &to->right, &from->right, false, taints, guarded);
+    to->left = merged(run, to, from, at, 60, &to->left, &from->left, &none, taints, guarded);
+    to->right = merged(run, to, from, at, 61, &to->right, &from->right, &none, taints, guarded);
     to->stack_taints |= from->stack_taints;
     to->thread_taints |= from->thread_taints;
     to->stack_float_taints |= from->stack_float_taints;
@@ -214,7 +209,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     to->stack_sums &= from->stack_sums;
     to->thread_sums &= from->thread_sums;
     /* One of the ways has changed arrays: what they hold tells which. */
-    uint16_t chosen = divides ? taints | TAINT_SHARE : taints;
+    uint16_t chosen = formula.work ? taints | TAINT_SHARE : taints;
     if (to->stack_version != from->stack_version) {
         to->stack_version = hash_mix64(hash_mix64(to->stack_version, from->stack_version), run->steps);
         state_taint_own(to, false, HOLDS_EITHER, chosen);
@@ -233,7 +228,7 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
             state_taint_slot(to, &slot);
             continue;
         }
-        slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints,
+        slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, &formula, taints,
                             guarded);
         slot.holds |= other->holds;
         slot.saved &= other->saved;
@@ -272,10 +267,10 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
                 break;
             }
     to->bound_count = (uint16_t)kept;
-    if (divides && way_of_formula(to) == 2)
-        bound_part(run, to, bounds, bound_count);
-    else if (divides && way_of_formula(from) == 2)
-        bound_part(run, to, from->bounds, from->bound_count);
+    if (formula.work && formula.way == 2)
+        bound_part(run, to, formula.work, bounds, bound_count);
+    else if (formula.work)
+        bound_part(run, to, formula.work, from->bounds, from->bound_count);
     for (size_t i = 0; i < from->branch_count; i++) {
         bool found = false;
         for (size_t j = 0; j < to->branch_count; j++)
@@ -284,8 +279,8 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
                 to->branches[j].ways |= from->branches[i].ways;
                 to->branches[j].once &= from->branches[i].once;
                 to->branches[j].guard &= from->branches[i].guard;
-                to->branches[j].divides =
-                    to->branches[j].divides && from->branches[i].divides ? to->branches[j].divides | from->branches[i].divides : 0;
+                bool same = to->branches[j].divides && from->branches[i].divides && to->branches[j].work == from->branches[i].work;
+                to->branches[j].divides = same ? to->branches[j].divides | from->branches[i].divides : 0;
                 found = true;
             }
         if (!found && to->branch_count < BRANCHES_MAX) {
@@ -511,7 +506,7 @@ static bool tells_empty(const struct run *run, const struct state *state, uint16
         return false;
     if (symbol->kind == SYMBOL_QUOTIENT) {
         /* On one way of the formula for shares it is the part, on the other one the part is one larger. */
-        uint8_t way = way_of_formula(state);
+        uint16_t way = share_way(state, symbol->work);
         if (way != 1 && way != 2)
             return false;
         offset -= way == 1 ? factor : 0;
@@ -547,7 +542,8 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
     if (taints & TAINT_TEAM)
         run->uses_team = true;
     int holds = known ? decide(run, last, state, &difference) : -1;
-    bool divides = share_condition_divides(run, &left, &right);
+    uint64_t work = share_condition_divides(run, &left, &right);
+    bool divides = work != 0;
     bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
     bool polls = run->look.loop != 0 && polled(&left, &right);
     run->look.polls |= polls;
@@ -590,7 +586,8 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
                                                                             .ways = (uint16_t)(way + 1),
                                                                             .once = once,
                                                                             .guard = guard,
-                                                                            .divides = !divides ? 0 : larger ? 1 : 2};
+                                                                            .divides = !divides ? 0 : larger ? 1 : 2,
+                                                                            .work = work};
         }
         leave(run, frame, loop, block, of->next[way], copy, &left, &right, condition, exits);
         free(copy);
@@ -1157,10 +1154,8 @@ static bool ends_part(struct run *run, const struct state *in, const struct loop
         return false;
     struct symbol size = run->symbols.all[turns.terms[0].symbol];
     struct value some = turns;
-    int64_t more = 0; /* on one way of the formula for shares, the part is one larger */
-    for (size_t i = 0; i < in->branch_count; i++)
-        if (in->branches[i].divides == 1)
-            more = 1;
+    /* On one way of the formula for shares, the part is one larger. */
+    int64_t more = share_way(in, size.work) == 1 ? 1 : 0;
     if (size.kind != SYMBOL_PART && size.kind != SYMBOL_QUOTIENT)
         return false;
     if (size.kind == SYMBOL_PART)

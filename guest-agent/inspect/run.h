@@ -127,6 +127,13 @@ void memory_note_wait(struct run *run, uint64_t group);
 bool state_is_divided(const struct state *state);
 uint16_t state_branch_taints(const struct state *state);
 
+/* What chooses between two values, if it is thread < work % team, the formula for shares. */
+struct formula {
+    uint64_t work;   /* 0: it is something else */
+    uint16_t way;    /* 1: the first of the two values is that of the threads below work % team; 2: the second is */
+    uint16_t taints; /* of the comparison */
+};
+
 /* step.c */
 struct value register_get(const struct state *state, unsigned number);
 void register_set(struct state *state, unsigned number, const struct value *value);
@@ -136,7 +143,7 @@ struct value any_register_get(const struct state *state, unsigned number);
 void vector_set(struct run *run, struct state *state, unsigned number, const struct value *value, bool keeps, uint64_t at);
 void step_instruction(struct run *run, struct state *state, const struct instruction *instruction);
 struct value step_select(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
-                         const struct value *other, bool divides);
+                         const struct value *other, const struct formula *formula, bool *is_part);
 
 
 /* share.c */
@@ -169,7 +176,8 @@ bool share_not_last_digit(struct run *run, const struct value *difference, struc
 bool share_next_digits(struct run *run, const struct state *one_state, const struct value *one, const struct state *other_state,
                        const struct value *other, struct value *next);
 /* True: the comparison is thread < work % team, the formula by which compilers divide work. */
-bool share_condition_divides(const struct run *run, const struct value *left, const struct value *right);
+uint16_t share_way(const struct state *state, uint64_t work);
+uint64_t share_condition_divides(const struct run *run, const struct value *left, const struct value *right);
 
 /* call.c. False: it does not return. */
 bool call_target(struct run *run, struct state *state, const struct instruction *call, bool jump);

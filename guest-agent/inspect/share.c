@@ -140,25 +140,34 @@ static bool is_product_of_thread(const struct run *run, uint32_t symbol, enum sy
     return true;
 }
 
+/* The way of the formula for shares of that work that is open: 1, 2; 3 or 0: neither alone (struct open_branch). */
+uint16_t share_way(const struct state *state, uint64_t work)
+{
+    uint16_t way = 0;
+    for (size_t i = 0; i < state->branch_count; i++)
+        if (state->branches[i].divides && state->branches[i].work == work)
+            way = state->branches[i].divides;
+    return way;
+}
+
 /* Where a thread's share begins, as compilers compute it. With q = work / team and r = work % team: if thread < r, at
  * thread * (q + 1), and else at thread * q + r. Where both ways have met, at thread * part + later. */
 static void recognize_start(struct run *run, const struct state *state, struct value *sum)
 {
     if (sum->space != SPACE_NUMBER || sum->count < 2)
         return;
-    uint16_t ways = 0;
-    for (size_t i = 0; i < state->branch_count; i++)
-        if (state->branches[i].divides)
-            ways = state->branches[i].divides;
     for (size_t i = 0; i < sum->count; i++) {
         uint64_t work;
         bool met = is_product_of_thread(run, sum->terms[i].symbol, SYMBOL_PART, &work);
-        if (!met && ((ways != 1 && ways != 2) || !is_product_of_thread(run, sum->terms[i].symbol, SYMBOL_QUOTIENT, &work)))
+        if (!met && !is_product_of_thread(run, sum->terms[i].symbol, SYMBOL_QUOTIENT, &work))
+            continue;
+        uint16_t way = met ? 0 : share_way(state, work);
+        if (!met && way != 1 && way != 2)
             continue;
         for (size_t j = 0; j < sum->count; j++) {
             const struct symbol *later = &run->symbols.all[sum->terms[j].symbol];
             bool fits = met ? later->kind == SYMBOL_LATER && later->work == work
-                        : ways == 1 ? later->kind == SYMBOL_THREAD : later->kind == SYMBOL_REST && later->work == work;
+                        : way == 1 ? later->kind == SYMBOL_THREAD : later->kind == SYMBOL_REST && later->work == work;
             if (!fits || sum->terms[i].factor != sum->terms[j].factor)
                 continue;
             int64_t factor = sum->terms[i].factor;
@@ -468,13 +477,15 @@ bool share_next_digits(struct run *run, const struct state *one_state, const str
     return false;
 }
 
-/* True: the comparison is thread < work % team, the formula by which compilers divide work. */
-bool share_condition_divides(const struct run *run, const struct value *left, const struct value *right)
+/* The work, if the comparison is thread < work % team, the formula by which compilers divide work; else 0. */
+uint64_t share_condition_divides(const struct run *run, const struct value *left, const struct value *right)
 {
     uint32_t one, other;
     if (!value_is_symbol(left, &one) || !value_is_symbol(right, &other))
-        return false;
-    uint16_t first = run->symbols.all[one].kind, second = run->symbols.all[other].kind;
-    return (first == SYMBOL_THREAD && second == SYMBOL_REST) || (first == SYMBOL_REST && second == SYMBOL_THREAD);
+        return 0;
+    const struct symbol *first = &run->symbols.all[one], *second = &run->symbols.all[other];
+    if (first->kind == SYMBOL_THREAD && second->kind == SYMBOL_REST)
+        return second->work;
+    return first->kind == SYMBOL_REST && second->kind == SYMBOL_THREAD ? first->work : 0;
 }
 

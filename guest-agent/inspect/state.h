@@ -36,6 +36,7 @@ struct open_branch {
     uint16_t ways;      /* that lead to here: 1, 2, or 3 for both */
     bool once;         /* this way is taken by one thread of the team */
     uint16_t divides;   /* by thread < work % team, the formula for shares: 1 on this way it is true, 2 it is not, 3 both */
+    uint64_t work;      /* of that formula */
     bool guard;        /* it tells only threads without any work apart: what is done on this way is done for each turn */
 };
 

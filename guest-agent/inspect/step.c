@@ -273,24 +273,24 @@ static struct value add(struct run *run, struct state *state, const struct value
     return sum;
 }
 
-/* One of two values. `divides`: the choice is the formula for shares. */
+/* One of two values. *is_part: the formula for shares makes a part of them. */
 struct value step_select(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
-                         const struct value *other, bool divides)
+                         const struct value *other, const struct formula *formula, bool *is_part)
 {
-    (void)state;
+    *is_part = false;
     if (value_equal(one, other))
         return *one;
-    if (divides) {
-        for (int swap = 0; swap < 2; swap++) {
-            const struct value *less = swap ? other : one, *more = swap ? one : other;
-            struct value difference, chosen;
-            int64_t number;
-            if (!value_add(more, less, -1, &difference) || difference.space != SPACE_NUMBER)
-                continue;
+    if (formula->work != 0) {
+        const struct value *less = formula->way == 1 ? other : one, *more = formula->way == 1 ? one : other;
+        struct value difference, chosen;
+        int64_t number;
+        if (value_add(more, less, -1, &difference) && difference.space == SPACE_NUMBER) {
             for (size_t i = 0; i < less->count; i++) {
                 struct symbol found = run->symbols.all[less->terms[i].symbol];
                 int64_t factor = less->terms[i].factor;
                 struct value by;
+                if (found.work != formula->work)
+                    continue;
                 /* q + 1 and q, 0 and r: also as parts of sums. */
                 if (found.kind == SYMBOL_QUOTIENT && value_is_number(&difference, &number) && number == factor) {
                     uint32_t part = symbol_of(&run->symbols, hash_mix64(found.work, 7), SYMBOL_PART, found.loop);
@@ -308,6 +308,7 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
                     chosen.taints = (uint16_t)(((one->taints | other->taints) & ~TAINTS_NUMBER) | TAINT_SHARE);
                     chosen.flags = chosen.origin = 0;
                     share_recognize(run, state, &chosen);
+                    *is_part = true;
                     return chosen;
                 }
             }
@@ -738,12 +739,17 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             operand_set(run, state, instruction, one, &result);
             return;
         }
-        bool divides = share_condition_divides(run, &state->left, &state->right);
-        uint16_t taints = divides ? 0 : value_compared(&state->left, &state->right);
-        result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first, &second, divides);
+        bool thread_first = run->symbols.all[state->left.terms[0].symbol].kind == SYMBOL_THREAD, is_part;
+        uint16_t condition = instruction->condition, taints = value_compared(&state->left, &state->right);
+        bool below = thread_first ? condition == CONDITION_LESS : condition == CONDITION_GREATER;
+        bool above = thread_first ? condition == CONDITION_GREATER_OR_EQUAL : condition == CONDITION_LESS_OR_EQUAL;
+        struct formula formula = {.work = below || above ? share_condition_divides(run, &state->left, &state->right) : 0,
+                                  .way = above ? 1 : 2};
+        result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first,
+                             &second, &formula, &is_part);
         uint32_t symbol;
         bool bounded = value_is_symbol(&result, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
-        if (!divides && !bounded && !value_equal(&first, &second))
+        if (!is_part && !bounded && !value_equal(&first, &second))
             result = run_chosen(run, at, &result, taints);
         operand_set(run, state, instruction, one, &result);
         return;

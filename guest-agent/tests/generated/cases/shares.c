@@ -449,3 +449,45 @@ WRONG_IF_FREE(cycles_with_fixed_turns)
     }
     return wrong;
 }
+
+/* The formula for shares, but with the rest of other work. */
+WRONG_IF_FREE(rest_of_other_work)
+{
+    int wrong = 0, other = 7 + zero, expected_turns = threads * (N / threads);
+    expected_turns += other % threads;
+    for (int round = 0; round < ROUNDS; round++) {
+        int turns = 0;
+#pragma omp parallel /* own */
+        {
+            int t = omp_get_thread_num(), n = omp_get_num_threads();
+            int size = t < other % n ? N / n + 1 : N / n;
+            for (int i = 0; i < size; i++) {
+#pragma omp atomic
+                turns++;
+            }
+        }
+        wrong += turns != expected_turns;
+    }
+    return wrong;
+}
+
+/* And the other way round. */
+WRONG_IF_FREE(rest_for_the_others)
+{
+    int wrong = 0, work = N + 1 + zero, expected_turns = threads * (work / threads);
+    expected_turns += threads - work % threads;
+    for (int round = 0; round < ROUNDS; round++) {
+        int turns = 0;
+#pragma omp parallel /* own */
+        {
+            int t = omp_get_thread_num(), n = omp_get_num_threads();
+            int size = t < work % n ? work / n : work / n + 1;
+            for (int i = 0; i < size; i++) {
+#pragma omp atomic
+                turns++;
+            }
+        }
+        wrong += turns != expected_turns;
+    }
+    return wrong;
+}
