@@ -37,8 +37,8 @@ endef
 .PHONY: help setup venv programs image lint quick soak test-c test-unit test-guest test-systemd test-counters fuzz \
     packages check-packages check-wheels check-cockpit check-ansible check-ansible-roots \
     check-ansible-site check-molecule check-tutorial ansible-venv docs chaos check demo demo-standalone \
-    bench bench-agent bench-daemon bench-guest-start bench-libgomp bench-operator bench-pairs bench-parking bench-policies bench-workloads \
-    screenshots clean
+    bench bench-agent bench-daemon bench-guest-start bench-libgomp bench-operator bench-pairs bench-parking bench-policies \
+    bench-scaled bench-workloads screenshots clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -199,7 +199,7 @@ bench-libgomp: programs venv ## measure the cost of the shim and how well it lea
 bench-guest-start: image ## measure what vscaf adds to runs of a short program in a real guest (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.guest_start --output $(BUILD)/bench $(ARGS)
 
-bench-pairs: image ## measure pairs of NPB programs in guests, and without, under vscaf and two baselines (root); ARGS=--quick
+bench-pairs: image ## measure pairs of NPB programs in guests, and without, under vscaf and four baselines (root); ARGS=--quick
 	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.pairs --output $(BUILD)/bench $(ARGS)
 
 bench-operator: venv ## measure vscaf top and the Cockpit page with 1,000 domains: first paint, CPU time; ARGS=--quick
@@ -210,6 +210,9 @@ bench-parking: image ## measure the cost of parking and offlining vCPUs in a rea
 
 bench-policies: venv ## measure in the simulator how good the policies are, and the cost of a decision; ARGS=--quick
 	@PYTHONPATH=tests/bench $(BIN)/python -m vscaf_bench.policies --output $(BUILD)/bench $(ARGS)
+
+bench-scaled: image ## measure unequal splits in a guest of six slow CPUs, against the best split by hand (root); ARGS=--quick
+	@$(ROOT) env PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.scaled --output $(BUILD)/bench $(ARGS)
 
 bench-workloads: programs venv ## the shipped workloads: their parallel regions, their speedup, and their speed while contained; ARGS=--quick
 	@PYTHONPATH=tests/bench $(ENV) $(BIN)/python -m vscaf_bench.workloads --output $(BUILD)/bench $(ARGS)

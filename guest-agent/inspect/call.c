@@ -1,4 +1,5 @@
 /* Calls of functions, of the object itself and of others. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +9,22 @@
 #define RSP 4u
 #define RDI 7u
 #define ARGUMENTS 6u
+#define ARGUMENTS_MAX 32u /* of printf, in all */
 
 static const uint8_t argument_registers[ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 static const uint8_t changed_registers[] = {0, 1, 2, 6, 7, 8, 9, 10, 11};
 
-static uint8_t taints_of(const struct value *value)
+static uint16_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
+}
+
+/* A number of the team, or which part of divided work is the thread's, decides whether a thread comes here. */
+static void check_effect(struct run *run, const struct state *state, uint64_t at, const char *name)
+{
+    uint16_t branches = state_branch_taints(state);
+    if (branches & (TAINTS_NUMBER | TAINT_SHARE))
+        run_reject(run, branches & (TAINT_TEAM | TAINT_SHARE) ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, name);
 }
 
 /* `deeper`: bytes of the stack since the caller put the arguments there. */
@@ -27,10 +36,11 @@ static struct value argument(struct run *run, struct state *state, unsigned numb
     } else {
         struct value place = state->registers[RSP];
         place.offset += deeper + 8 * (int64_t)(number - ARGUMENTS);
-        value = memory_load(run, state, &place, 8, false, at);
+        value = memory_load(run, state, &place, 8, HOLDS_EITHER, at);
     }
     value.taints = taints_of(&value);
-    if (run->file->fixed && value.space == SPACE_NUMBER && value.count == 0 && value.offset > 0 && elf_is_mapped(run->file, (uint64_t)value.offset))
+    if (run->file->fixed && value.space == SPACE_NUMBER && value.count == 0 && value.offset > 0 &&
+        elf_is_mapped(run->file, (uint64_t)value.offset))
         value.space = SPACE_IMAGE;
     return value;
 }
@@ -41,10 +51,14 @@ static void forget_changed(struct run *run, struct state *state, uint64_t at)
         struct value value = run_unknown(run, at, hash_mix64(run->steps, i), 0, run->loop);
         register_set(state, changed_registers[i], &value);
     }
-    memset(state->vectors, 0, sizeof state->vectors);
+    for (unsigned v = REGISTER_VECTOR; v < REGISTERS; v++) {
+        struct value value = run_unknown(run, at, hash_mix64(run->steps, v), 0, run->loop);
+        vector_set(run, state, v, &value, false, at);
+    }
     struct value flags = run_unknown(run, at, hash_mix64(run->steps, 99), 0, run->loop), zero = value_number(0);
     state->left = flags;
     state->right = zero;
+    state->compared_bits = 64;
 }
 
 static void new_epoch(struct run *run, struct state *state, uint64_t at)
@@ -64,9 +78,13 @@ static bool starts(const char *name, const char *with)
 static void write_share(struct run *run, struct state *state, const char *name, const struct known_function *known,
                         int64_t deeper, uint64_t at)
 {
-    bool clang = starts(name, "__kmpc");
+    /* The part that the places hold from the call before stays the same name: a stale copy of it is in no place that is
+     * still used, because a loop over chunks forgets what its turns leave. */
+    uint64_t work = hash_mix64(hash_mix64(at, run->context), 70);
+    bool clang = starts(name, "__kmpc"), end = false;
     unsigned bytes = clang && strstr(name, "_4") != NULL ? 4 : 8;
     bool first = clang;
+    unsigned places = 0; /* start, end, stride */
     for (unsigned i = 0; known->effects[i]; i++) {
         if (known->effects[i] != 'w')
             continue;
@@ -79,10 +97,23 @@ static void write_share(struct run *run, struct state *state, const char *name, 
         if (first) { /* whether this is the last part: true in one thread */
             symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 70 + i), SYMBOL_ONCE, run->loop);
             value = value_of_symbol(symbol, TAINT_THREAD);
-            memory_store(run, state, &place, 4, &value, STORE_NUMBER_LIKE, at);
+            memory_store(run, state, &place, 4, &value, STORE_PLAIN, HOLDS_INTEGER, at);
         } else {
-            value = run_unknown(run, at, hash_mix64(run->context, 70 + i), TAINT_SHARE, run->loop);
-            memory_store(run, state, &place, bytes, &value, STORE_NUMBER_LIKE, at);
+            int64_t where = place.offset;
+            const struct slot *slot = place.space == SPACE_STACK && place.count == 0 ? state_slot(state, where, bytes) : NULL;
+            for (size_t t = 0; slot != NULL && !end && strstr(name, "next") != NULL && t < slot->value.count; t++)
+                if (run->symbols.all[slot->value.terms[t].symbol].kind == SYMBOL_START)
+                    work = run->symbols.all[slot->value.terms[t].symbol].work;
+            value = places == 2 ? run_unknown(run, at, hash_mix64(run->context, 70 + i), TAINT_SHARE, run->loop)
+                                : share_part(run, work, run->loop, end ? PLACE_END : PLACE_START);
+            /* libgomp's chunks have turns, or it says that there is none. */
+            for (size_t t = 0; places < 2 && !clang && t < value.count; t++)
+                run->symbols.all[value.terms[t].symbol].some = true;
+            if (end && clang)
+                value.offset--;
+            end = true;
+            places++;
+            memory_store(run, state, &place, bytes, &value, STORE_PLAIN, HOLDS_INTEGER, at);
         }
         first = false;
     }
@@ -107,14 +138,109 @@ static bool follow_passed(struct run *run, struct state *state, struct value fun
     bool returns = follow_function(run, (uint64_t)function.offset, inner, at);
     run->in_task = task;
     if (returns) {
-        state->stack_taints |= inner->stack_taints;
-        state->stack_float_taints |= inner->stack_float_taints;
-        state->spilled_taints |= inner->spilled_taints;
-        state->stack_sums &= inner->stack_sums;
+        /* It runs now or later: what it has stored in own memory may be there from now on. */
+        memcpy(inner->registers, state->registers, sizeof inner->registers);
+        memcpy(inner->vectors, state->vectors, sizeof inner->vectors);
+        follow_both(run, state, inner, at);
         new_epoch(run, state, at);
     }
     free(inner);
     return true;
+}
+
+/* A function that does what its effects say. All that it writes and returns is made from all that it is given. */
+static void call_plain(struct run *run, struct state *state, const char *name, const char *effects, struct value result,
+                       int64_t deeper, uint64_t at)
+{
+    bool fills = starts(name, "memset") || starts(name, "__memset"), returns_place = false;
+    struct value size = argument(run, state, 2, deeper, at), one = value_number(1);
+    struct value stored = run_unknown(run, at, hash_mix64(run->steps, 13), 0, run->loop);
+    /* It reads its arguments before it writes any. */
+    unsigned number = 0, floating = 0;
+    for (const char *effect = effects; *effect; effect++) {
+        if (*effect == 'f') {
+            stored.taints |= state->vectors[floating++].taints;
+            continue;
+        }
+        struct value place = argument(run, state, number++, deeper, at);
+        stored.taints |= place.taints & (uint16_t)~TAINTS_MEMORY;
+        if (*effect == 'r' || *effect == 'R') {
+            memory_read_any(run, state, &place, *effect == 'R' ? &size : &one, at);
+            run->loads++;
+            stored.taints |= memory_held(run, state, &place, *effect == 'R' ? &size : NULL);
+        }
+    }
+    /* An address of own memory among what it reads is known to it, but only a copy may hold one. */
+    struct value returned = result, floats = stored;
+    returned.taints |= stored.taints & (uint16_t)~TAINTS_MEMORY;
+    floats.taints &= (uint16_t)~TAINTS_MEMORY;
+    if (fills) {
+        struct value filled = argument(run, state, 1, deeper, at);
+        stored.flags = value_is_zero(&filled) ? FLAG_SUM : 0;
+    }
+    number = 0;
+    for (const char *effect = effects; *effect; effect++) {
+        struct value place = argument(run, state, number, deeper, at);
+        int64_t fixed = *effect == 'v' ? 4 : *effect == 'w' ? 8 : *effect == 'u' ? 16 : 0;
+        struct value bytes = value_number(fixed);
+        number += *effect != 'f';
+        if (fixed != 0 || *effect == 'W')
+            memory_fill(run, state, &place, *effect == 'W' ? &size : &bytes, &stored, at);
+        if (*effect == 'W') {
+            returned = place; /* memset and its relatives return it */
+            if (place.space != SPACE_NUMBER) /* else it may be a place of its own memory */
+                returned.taints &= (uint16_t)~TAINTS_MEMORY;
+            returns_place = true;
+        }
+    }
+    assert(!returns_place || floating == 0);
+    forget_changed(run, state, at);
+    vector_set(run, state, REGISTER_VECTOR, &floats, false, at);
+    vector_set(run, state, REGISTER_VECTOR + 1, &floats, false, at);
+    register_set(state, RAX, &returned);
+}
+
+/* The most arguments that a format of printf can ask for. */
+static unsigned formatted(const struct run *run, const struct value *format)
+{
+    unsigned count = 0;
+    if (format->space != SPACE_IMAGE || format->count != 0)
+        return ARGUMENTS_MAX;
+    for (uint64_t i = 0; count < ARGUMENTS_MAX; i++) {
+        const unsigned char *c = elf_is_constant(run->file, (uint64_t)format->offset + i, 1)
+                                     ? elf_at(run->file, (uint64_t)format->offset + i, 1) : NULL;
+        if (c == NULL)
+            return ARGUMENTS_MAX;
+        if (*c == '\0')
+            break;
+        count += *c == '%' || *c == '*';
+    }
+    return count;
+}
+
+/* What is written depends on: the arguments, in registers and on the stack, and the memory to which they may point. */
+static uint16_t printed_taints(struct run *run, struct state *state, const struct known_function *known, const char *name,
+                              int64_t deeper, uint64_t at)
+{
+    uint16_t taints = 0;
+    unsigned count = 0;
+    while (known->effects[count])
+        count++;
+    assert(count <= ARGUMENTS);
+    if (strstr(name, "printf") != NULL) {
+        unsigned format = (strstr(name, "fprintf") != NULL) + (strstr(name, "_chk") != NULL);
+        struct value string = argument(run, state, format, deeper, at);
+        unsigned more = formatted(run, &string);
+        count = format + 1 + more;
+        for (unsigned v = 0; v < 8 && v < more; v++)
+            taints |= state->vectors[v].taints;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct value value = argument(run, state, i, deeper, at);
+        bool pointer = i >= ARGUMENTS || known->effects[i] == 'r';
+        taints |= value.taints | (pointer ? memory_held(run, state, &value, NULL) : 0);
+    }
+    return taints;
 }
 
 /* False: it does not return. */
@@ -154,11 +280,17 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         new_epoch(run, state, at);
         return true;
     }
+    bool yields = strcmp(name, "sched_yield") == 0 || strcmp(name, "usleep") == 0 || strcmp(name, "nanosleep") == 0
+                  || strcmp(name, "GOMP_taskyield") == 0;
+    if (yields && run->loop != 0)
+        run->symbols.loops[run->loop].yields = true;
     run->relies.words[number / 64] |= UINT64_C(1) << number % 64;
     struct value result = run_unknown(run, at, hash_mix64(run->steps, 11), 0, run->loop);
     uint32_t symbol;
     switch (known->class) {
-    case KNOWN_ENDS: return false;
+    case KNOWN_ENDS: /* of the whole program, unless another thread is faster */
+        check_effect(run, state, at, name);
+        return false;
     case KNOWN_NUMBER:
         symbol = symbol_of(&run->symbols, 1, SYMBOL_THREAD, 0);
         result = value_of_symbol(symbol, TAINT_THREAD);
@@ -171,7 +303,7 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         break;
     case KNOWN_TOLD: result = run_unknown(run, 0, number, 0, 0); break;
     case KNOWN_BARRIER:
-        run->barriers++;
+        run->barriers += strstr(name, "task") == NULL; /* of all threads of the team */
         new_epoch(run, state, at);
         break;
     case KNOWN_LOCK:
@@ -188,7 +320,10 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         break;
     case KNOWN_SHARE:
         write_share(run, state, name, known, deeper, at);
-        result = run_unknown(run, at, hash_mix64(run->context, 71), TAINT_SHARE, run->loop);
+        symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 71), SYMBOL_MORE, run->loop);
+        /* Of sections it also says which: the same whoever does it. */
+        result = value_of_symbol(symbol, strstr(name, "sections") != NULL ? TAINT_TURN : TAINT_SHARE);
+        run->symbols.all[symbol].partial = strstr(name, "sections") == NULL;
         break;
     case KNOWN_TASK: {
         struct value function = argument(run, state, 0, deeper, at), data = argument(run, state, 1, deeper, at),
@@ -198,6 +333,12 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
         if (!value_is_zero(&copies))
             run_reject(run, VSCAF_REASON_POINTER_CALL, at, name);
         bool loop = starts(name, "GOMP_taskloop");
+        if (loop && data.space == SPACE_STACK && data.count == 0) { /* the runtime puts the part there */
+            uint64_t work = hash_mix64(hash_mix64(at, run->context), 72);
+            struct value start = share_part(run, work, run->loop, PLACE_START), end = share_part(run, work, run->loop, PLACE_END);
+            state_set_slot(state, data.offset, 8, &start, HOLDS_INTEGER);
+            state_set_slot(state, data.offset + 8, 8, &end, HOLDS_INTEGER);
+        }
         state->in_share += loop;
         follow_passed(run, state, function, data, at);
         state->in_share -= loop;
@@ -206,16 +347,24 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
     case KNOWN_OUTPUT:
         if (!state_is_divided(state))
             run_reject(run, VSCAF_REASON_COUNTS, at, name);
-        for (unsigned i = 0; i < ARGUMENTS && known->effects[i]; i++) {
-            struct value value = argument(run, state, i, deeper, at);
-            if ((value.taints & TAINTS_NUMBER) || state->vectors[i].taints & TAINTS_NUMBER)
+        check_effect(run, state, at, name);
+        {
+            uint16_t printed = printed_taints(run, state, known, name, deeper, at);
+            if (printed & (TAINTS_NUMBER | TAINT_SHARE))
                 run_reject(run, VSCAF_REASON_TELLS, at, name);
+            result.taints |= printed & (uint16_t)~TAINTS_MEMORY; /* how much was written */
         }
         break;
     case KNOWN_MEMORY:
         symbol = symbol_of(&run->symbols, hash_mix64(hash_mix64(at, run->context), 12), SYMBOL_OTHER, run->loop);
         result = value_of_symbol(symbol, 0);
         result.space = SPACE_HEAP;
+        /* If there is not so much, it throws. What then happens is not followed. */
+        struct value much = argument(run, state, 0, deeper, at);
+        int64_t bytes;
+        if (starts(name, "_Zn") && run->code->catches
+            && !(value_is_number(&much, &bytes) && bytes >= 0 && bytes < INT64_C(1) << 40))
+            run_reject(run, VSCAF_REASON_UNKNOWN_CALL, at, name);
         /* How much is allocated tells a number too. */
         for (unsigned i = 0; known->effects[i]; i++) {
             struct value size = argument(run, state, i, deeper, at);
@@ -226,50 +375,10 @@ static bool call_known(struct run *run, struct state *state, const char *name, i
     default: break;
     }
     if (known->class == KNOWN_PLAIN) {
-        /* It reads its arguments before it writes any. */
-        struct value size = argument(run, state, 2, deeper, at), one = value_number(1), eight = value_number(8);
-        struct value stored = run_unknown(run, at, hash_mix64(run->steps, 13), 0, run->loop);
-        for (unsigned i = 0; known->effects[i]; i++) {
-            struct value place = argument(run, state, i, deeper, at);
-            char effect = known->effects[i];
-            if (effect == 'r' || effect == 'R') {
-                memory_read_any(run, state, &place, effect == 'R' ? &size : &one, at);
-                if (place.space == SPACE_STACK || (place.taints & TAINT_STACK)) {
-                    stored.taints |= state->stack_taints | state->spilled_taints;
-                    for (size_t s = 0; s < state->slot_count; s++)
-                        if (state->slots[s].place < THREAD_PLACES)
-                            stored.taints |= taints_of(&state->slots[s].value);
-                } else if (place.space == SPACE_THREAD) {
-                    stored.taints |= state->thread_taints;
-                } else if (place.space == SPACE_HEAP) {
-                    stored.taints |= run->heap_taints;
-                } else {
-                    stored.taints |= TAINT_LOADED;
-                }
-            } else if (effect == '-') {
-                stored.taints |= strcmp(name, "memset") == 0 ? place.taints & TAINTS_NUMBER : 0;
-            }
-            result.taints |= place.taints & TAINTS_NUMBER;
-        }
-        if (starts(name, "memset") || starts(name, "__memset")) {
-            struct value filled = argument(run, state, 1, deeper, at);
-            stored.flags = value_is_zero(&filled) ? FLAG_SUM : 0;
-        }
-        for (unsigned i = 0; known->effects[i]; i++) {
-            struct value place = argument(run, state, i, deeper, at);
-            if (known->effects[i] == 'w' || known->effects[i] == 'W')
-                memory_fill(run, state, &place, known->effects[i] == 'W' ? &size : &eight, &stored, at);
-            if (known->effects[i] == 'W') {
-                result = place; /* memset and its relatives return it */
-                result.taints &= (uint8_t)~TAINTS_OWN;
-            }
-        }
-        for (unsigned i = 0; i < 8; i++)
-            result.taints |= state->vectors[i].taints & TAINTS_NUMBER;
+        call_plain(run, state, name, known->effects, result, deeper, at);
+        return true;
     }
-    uint8_t numbers = state->vectors[0].taints | state->vectors[1].taints;
     forget_changed(run, state, at);
-    state->vectors[0].taints = numbers;
     register_set(state, RAX, &result);
     return true;
 }
@@ -293,9 +402,9 @@ bool call_target(struct run *run, struct state *state, const struct instruction 
                 register_set(state, RAX, &result);
                 return true;
             }
-            if (reference.type != 0 && reference.name[0])
+            if (reference.stays && reference.name[0])
                 name = reference.name;
-            else if (reference.type != 0 && reference.defined_here)
+            else if (reference.stays && reference.defined_here)
                 entry = reference.value;
         }
     } else if (call->count > 0 && call->operands[0].kind == OPERAND_REGISTER && call->operands[0].number < REGISTERS_GENERAL) {

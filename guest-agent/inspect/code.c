@@ -24,7 +24,7 @@ const char *code_imported(const struct elf_file *file, uint64_t target)
         if (instruction.flow == FLOW_JUMP_INDIRECT && instruction.count > 0
             && instruction.operands[0].kind == OPERAND_MEMORY && instruction.operands[0].absolute) {
             struct elf_reference reference = elf_reference_at(file, (uint64_t)instruction.operands[0].value);
-            return reference.type != 0 && reference.name[0] ? reference.name : NULL;
+            return reference.stays && reference.name[0] ? reference.name : NULL;
         }
         if (instruction.flow != FLOW_NEXT || instruction.operation != OPERATION_NOTHING)
             return NULL;
@@ -39,7 +39,7 @@ static const char *callee_name(const struct elf_file *file, const struct instruc
         return code_imported(file, call->target);
     if (call->count > 0 && call->operands[0].kind == OPERAND_MEMORY && call->operands[0].absolute) {
         struct elf_reference reference = elf_reference_at(file, (uint64_t)call->operands[0].value);
-        return reference.type != 0 && reference.name[0] ? reference.name : NULL;
+        return reference.stays && reference.name[0] ? reference.name : NULL;
     }
     return NULL;
 }
@@ -487,6 +487,90 @@ bool code_in_loop(const struct function *function, int32_t block, int32_t loop)
     return of == loop;
 }
 
+#define NEST_BLOCKS_MAX 12u /* of an outer loop, without its inner one */
+#define NESTS_MAX 8u        /* of one function */
+
+/* Whether a loop is the inner one of two that compilers make of one loop over several numbers: the inner one also leaves
+ * the outer one, which itself has only some blocks, without a way out or another loop. */
+static bool is_one_nest(const struct function *function, int32_t inner, int32_t outer)
+{
+    size_t blocks = 0;
+    bool leaves_both = false;
+    for (size_t b = 0; b < function->block_count; b++) {
+        const struct block *block = &function->blocks[b];
+        if (block->position < 0 || !code_in_loop(function, (int32_t)b, outer))
+            continue;
+        bool within = code_in_loop(function, (int32_t)b, inner);
+        if (!within && block->loop != outer)
+            return false;
+        blocks += !within;
+        for (int way = 0; way < 2; way++) {
+            if (block->next[way] == CODE_NONE || code_in_loop(function, block->next[way], outer))
+                continue;
+            if (!within)
+                return false;
+            leaves_both = true;
+        }
+    }
+    return leaves_both && blocks <= NEST_BLOCKS_MAX;
+}
+
+/* Makes such loops one: the outer loop's blocks are copied, and the copies are what the inner loop goes on to. The
+ * function does the same. Returns 1 if something was changed, 0, or -1 without memory. */
+static int join_nest(struct function *function)
+{
+    for (size_t l = 0; l < function->loop_count; l++) {
+        int32_t inner = (int32_t)l, outer = function->loops[l].outer;
+        if (outer == CODE_NONE || !is_one_nest(function, inner, outer))
+            continue;
+        size_t count = function->block_count, made = count;
+        struct block *blocks = realloc(function->blocks, (count + NEST_BLOCKS_MAX + 1) * sizeof *blocks);
+        int32_t *copy_of = calloc(count, sizeof *copy_of);
+        if (blocks != NULL)
+            function->blocks = blocks;
+        if (blocks == NULL || copy_of == NULL) {
+            free(copy_of);
+            return -1;
+        }
+        for (size_t b = 0; b < count; b++)
+            if (blocks[b].position >= 0 && blocks[b].loop == outer) {
+                copy_of[b] = (int32_t)made;
+                blocks[made++] = blocks[b];
+            }
+        for (size_t b = 0; b < made; b++)
+            for (int way = 0; way < 2; way++) {
+                int32_t *next = &blocks[b].next[way];
+                bool goes_on = b >= count || (blocks[b].position >= 0 && code_in_loop(function, (int32_t)b, inner));
+                if (goes_on && *next != CODE_NONE && copy_of[*next] != 0)
+                    *next = copy_of[*next];
+            }
+        function->block_count = made;
+        free(copy_of);
+        return 1;
+    }
+    return 0;
+}
+
+/* Finds out in which order the blocks run, where ways meet, and the loops. Returns 0, or -1 without memory. */
+static int find_structure(struct function *function)
+{
+    for (size_t b = 0; b < function->block_count; b++) {
+        struct block *block = &function->blocks[b];
+        block->dominator = block->joins = block->loop = block->position = CODE_NONE;
+    }
+    free(function->order);
+    free(function->loops);
+    function->order = NULL;
+    function->loops = NULL;
+    function->order_count = function->loop_count = 0;
+    int status = make_order(function);
+    if (status == 0) {
+        find_dominators(function);
+        status = find_joins(function);
+    }
+    return status == 0 ? find_loops(function) : status;
+}
+
 static void function_free(struct function *function)
 {
     free(function->instructions);
@@ -525,13 +609,13 @@ struct function *code_function(struct code *code, uint64_t entry)
     if (status == 0 && function->understood)
         status = make_blocks(code, function);
     if (status == 0 && function->understood)
-        status = make_order(function);
-    if (status == 0 && function->understood) {
-        find_dominators(function);
-        status = find_joins(function);
+        status = find_structure(function);
+    for (unsigned n = 0; n < NESTS_MAX && status == 0 && function->understood; n++) {
+        int joined = join_nest(function);
+        if (joined == 0)
+            break;
+        status = joined < 0 ? -1 : find_structure(function);
     }
-    if (status == 0 && function->understood)
-        status = find_loops(function);
     if (status != 0)
         function->understood = false;
     return function;

@@ -47,6 +47,7 @@ struct code {
     size_t function_count;
     size_t instructions_in_all;
     unsigned depth;
+    bool catches; /* the object may catch exceptions */
 };
 
 /* NULL: no memory, or too much code. */

@@ -13,6 +13,11 @@ static uint8_t number_of(ZydisRegister which)
         return (uint8_t)(whole - ZYDIS_REGISTER_RAX);
     if (whole >= ZYDIS_REGISTER_ZMM0 && whole <= ZYDIS_REGISTER_ZMM31)
         return (uint8_t)(REGISTER_VECTOR + (whole - ZYDIS_REGISTER_ZMM0));
+    if ((which >= ZYDIS_REGISTER_ST0 && which <= ZYDIS_REGISTER_ST7) || (which >= ZYDIS_REGISTER_MM0 && which <= ZYDIS_REGISTER_MM7)
+        || which == ZYDIS_REGISTER_X87STATUS || which == ZYDIS_REGISTER_X87CONTROL || which == ZYDIS_REGISTER_X87TAG)
+        return REGISTER_STACKED;
+    if (which >= ZYDIS_REGISTER_K0 && which <= ZYDIS_REGISTER_K7)
+        return REGISTER_MASKS;
     return REGISTER_NONE;
 }
 
@@ -32,15 +37,13 @@ static enum operation operation_of(ZydisMnemonic mnemonic)
     case ZYDIS_MNEMONIC_IMUL: return OPERATION_MULTIPLY;
     case ZYDIS_MNEMONIC_SHL: return OPERATION_SHIFT_LEFT;
     case ZYDIS_MNEMONIC_SAR: return OPERATION_SHIFT_RIGHT_SIGNED;
+    case ZYDIS_MNEMONIC_SHR: return OPERATION_SHIFT_RIGHT;
     case ZYDIS_MNEMONIC_AND: return OPERATION_AND;
     case ZYDIS_MNEMONIC_OR: return OPERATION_OR;
     case ZYDIS_MNEMONIC_DIV: case ZYDIS_MNEMONIC_IDIV: return OPERATION_DIVIDE;
     case ZYDIS_MNEMONIC_CDQ: case ZYDIS_MNEMONIC_CQO: return OPERATION_EXTEND;
-    case ZYDIS_MNEMONIC_CDQE: return OPERATION_NOTHING; /* numbers count as unbounded here, so their sign stays */
-    case ZYDIS_MNEMONIC_CMP: case ZYDIS_MNEMONIC_COMISD: case ZYDIS_MNEMONIC_COMISS: case ZYDIS_MNEMONIC_UCOMISD:
-    case ZYDIS_MNEMONIC_UCOMISS: case ZYDIS_MNEMONIC_VCOMISD: case ZYDIS_MNEMONIC_VUCOMISD:
-    case ZYDIS_MNEMONIC_VCOMISS: case ZYDIS_MNEMONIC_VUCOMISS:
-        return OPERATION_COMPARE;
+    case ZYDIS_MNEMONIC_CDQE: return OPERATION_EXTEND_SELF;
+    case ZYDIS_MNEMONIC_CMP: return OPERATION_COMPARE;
     case ZYDIS_MNEMONIC_TEST: return OPERATION_TEST;
     case ZYDIS_MNEMONIC_PUSH: return OPERATION_PUSH;
     case ZYDIS_MNEMONIC_POP: return OPERATION_POP;
@@ -49,13 +52,18 @@ static enum operation operation_of(ZydisMnemonic mnemonic)
     case ZYDIS_MNEMONIC_XADD: return OPERATION_EXCHANGE_ADD;
     case ZYDIS_MNEMONIC_CMPXCHG: return OPERATION_COMPARE_EXCHANGE;
     case ZYDIS_MNEMONIC_ADDSD: case ZYDIS_MNEMONIC_ADDSS: case ZYDIS_MNEMONIC_ADDPD: case ZYDIS_MNEMONIC_ADDPS:
-    case ZYDIS_MNEMONIC_SUBSD: case ZYDIS_MNEMONIC_SUBSS: case ZYDIS_MNEMONIC_SUBPD: case ZYDIS_MNEMONIC_SUBPS:
-    case ZYDIS_MNEMONIC_PADDD: case ZYDIS_MNEMONIC_PADDQ: case ZYDIS_MNEMONIC_PSUBD: case ZYDIS_MNEMONIC_PSUBQ:
+    case ZYDIS_MNEMONIC_PADDD: case ZYDIS_MNEMONIC_PADDQ:
     case ZYDIS_MNEMONIC_HADDPD: case ZYDIS_MNEMONIC_HADDPS: case ZYDIS_MNEMONIC_VHADDPD: case ZYDIS_MNEMONIC_VHADDPS:
     case ZYDIS_MNEMONIC_VADDSD: case ZYDIS_MNEMONIC_VADDSS: case ZYDIS_MNEMONIC_VADDPD: case ZYDIS_MNEMONIC_VADDPS:
-    case ZYDIS_MNEMONIC_VSUBSD: case ZYDIS_MNEMONIC_VSUBSS: case ZYDIS_MNEMONIC_VSUBPD: case ZYDIS_MNEMONIC_VSUBPS:
-    case ZYDIS_MNEMONIC_VPADDD: case ZYDIS_MNEMONIC_VPADDQ: case ZYDIS_MNEMONIC_VPSUBD: case ZYDIS_MNEMONIC_VPSUBQ:
+    case ZYDIS_MNEMONIC_VPADDD: case ZYDIS_MNEMONIC_VPADDQ:
         return OPERATION_VECTOR_ADD;
+    case ZYDIS_MNEMONIC_SUBSD: case ZYDIS_MNEMONIC_SUBSS: case ZYDIS_MNEMONIC_SUBPD: case ZYDIS_MNEMONIC_SUBPS:
+    case ZYDIS_MNEMONIC_VSUBSD: case ZYDIS_MNEMONIC_VSUBSS: case ZYDIS_MNEMONIC_VSUBPD: case ZYDIS_MNEMONIC_VSUBPS:
+    case ZYDIS_MNEMONIC_PSUBD: case ZYDIS_MNEMONIC_PSUBQ: case ZYDIS_MNEMONIC_VPSUBD: case ZYDIS_MNEMONIC_VPSUBQ:
+        return OPERATION_VECTOR_SUBTRACT;
+    case ZYDIS_MNEMONIC_MULSD: case ZYDIS_MNEMONIC_MULSS: case ZYDIS_MNEMONIC_MULPD: case ZYDIS_MNEMONIC_MULPS:
+    case ZYDIS_MNEMONIC_VMULSD: case ZYDIS_MNEMONIC_VMULSS: case ZYDIS_MNEMONIC_VMULPD: case ZYDIS_MNEMONIC_VMULPS:
+        return OPERATION_VECTOR_MULTIPLY;
     case ZYDIS_MNEMONIC_UNPCKHPD: case ZYDIS_MNEMONIC_UNPCKLPD: case ZYDIS_MNEMONIC_UNPCKHPS:
     case ZYDIS_MNEMONIC_UNPCKLPS: case ZYDIS_MNEMONIC_SHUFPD: case ZYDIS_MNEMONIC_SHUFPS: case ZYDIS_MNEMONIC_MOVHLPS:
     case ZYDIS_MNEMONIC_MOVLHPS: case ZYDIS_MNEMONIC_PSHUFD: case ZYDIS_MNEMONIC_PSRLDQ: case ZYDIS_MNEMONIC_PUNPCKHQDQ:
@@ -64,9 +72,7 @@ static enum operation operation_of(ZydisMnemonic mnemonic)
     case ZYDIS_MNEMONIC_VSHUFPS: case ZYDIS_MNEMONIC_VMOVHLPS: case ZYDIS_MNEMONIC_VPSHUFD:
     case ZYDIS_MNEMONIC_VPSRLDQ: case ZYDIS_MNEMONIC_VEXTRACTF128: case ZYDIS_MNEMONIC_VEXTRACTI128:
     case ZYDIS_MNEMONIC_VPERMILPD: case ZYDIS_MNEMONIC_VPUNPCKHQDQ: case ZYDIS_MNEMONIC_MOVSHDUP:
-    case ZYDIS_MNEMONIC_VMOVSHDUP: case ZYDIS_MNEMONIC_VZEROUPPER:
-    case ZYDIS_MNEMONIC_MULSD: case ZYDIS_MNEMONIC_MULSS: case ZYDIS_MNEMONIC_MULPD: case ZYDIS_MNEMONIC_MULPS:
-    case ZYDIS_MNEMONIC_VMULSD: case ZYDIS_MNEMONIC_VMULSS: case ZYDIS_MNEMONIC_VMULPD: case ZYDIS_MNEMONIC_VMULPS:
+    case ZYDIS_MNEMONIC_VMOVSHDUP:
     case ZYDIS_MNEMONIC_CVTSI2SD: case ZYDIS_MNEMONIC_CVTSS2SD: case ZYDIS_MNEMONIC_CVTSD2SS:
         return OPERATION_VECTOR_SCALE;
     case ZYDIS_MNEMONIC_MAXSD: case ZYDIS_MNEMONIC_MAXSS: case ZYDIS_MNEMONIC_MINSD: case ZYDIS_MNEMONIC_MINSS:
@@ -80,6 +86,7 @@ static enum operation operation_of(ZydisMnemonic mnemonic)
     case ZYDIS_MNEMONIC_LFENCE: case ZYDIS_MNEMONIC_SFENCE: case ZYDIS_MNEMONIC_PREFETCHT0:
     case ZYDIS_MNEMONIC_PREFETCHT1: case ZYDIS_MNEMONIC_PREFETCHT2: case ZYDIS_MNEMONIC_PREFETCHNTA:
     case ZYDIS_MNEMONIC_PREFETCHW: case ZYDIS_MNEMONIC_EMMS: case ZYDIS_MNEMONIC_CLD:
+    case ZYDIS_MNEMONIC_VZEROUPPER: /* what it clears may be taken to stay */
         return OPERATION_NOTHING;
     case ZYDIS_MNEMONIC_UD2: case ZYDIS_MNEMONIC_HLT: return OPERATION_ENDS;
     case ZYDIS_MNEMONIC_SYSCALL: case ZYDIS_MNEMONIC_SYSENTER: case ZYDIS_MNEMONIC_INT: case ZYDIS_MNEMONIC_INT1:
@@ -115,6 +122,14 @@ static enum condition condition_of(ZydisMnemonic mnemonic)
     }
 }
 
+static bool is_unsigned(ZydisMnemonic mnemonic)
+{
+    switch (mnemonic) {
+    case ZYDIS_MNEMONIC_JB: case ZYDIS_MNEMONIC_JBE: case ZYDIS_MNEMONIC_JNB: case ZYDIS_MNEMONIC_JNBE: return true;
+    default: return false;
+    }
+}
+
 static bool is_xor(ZydisMnemonic mnemonic)
 {
     return mnemonic == ZYDIS_MNEMONIC_XOR || mnemonic == ZYDIS_MNEMONIC_PXOR || mnemonic == ZYDIS_MNEMONIC_XORPS
@@ -123,9 +138,42 @@ static bool is_xor(ZydisMnemonic mnemonic)
            || mnemonic == ZYDIS_MNEMONIC_VPXORQ;
 }
 
+/* Registers that hold nothing of the program: flags are followed apart. */
+static bool is_harmless(ZydisRegister which)
+{
+    switch (which) {
+    case ZYDIS_REGISTER_RFLAGS: case ZYDIS_REGISTER_EFLAGS: case ZYDIS_REGISTER_FLAGS: case ZYDIS_REGISTER_RIP:
+    case ZYDIS_REGISTER_EIP: case ZYDIS_REGISTER_MXCSR:
+        return true;
+    default: return false;
+    }
+}
+
+/* Floating-point numbers are what this instruction has in memory. What is not listed may have integers there. */
+static bool is_floating(ZydisMnemonic mnemonic)
+{
+#define BOTH(name) case ZYDIS_MNEMONIC_##name: case ZYDIS_MNEMONIC_V##name:
+#define FOUR(name) BOTH(name##SD) BOTH(name##SS) BOTH(name##PD) BOTH(name##PS)
+    switch (mnemonic) {
+    FOUR(ADD) FOUR(SUB) FOUR(MUL) FOUR(DIV) FOUR(SQRT) FOUR(MAX) FOUR(MIN)
+    BOTH(MOVSD) BOTH(MOVSS) BOTH(MOVAPD) BOTH(MOVUPD) BOTH(MOVHPD) BOTH(MOVLPD) BOTH(MOVNTPD) BOTH(MOVDDUP)
+    BOTH(HADDPD) BOTH(HADDPS) BOTH(UNPCKHPD) BOTH(UNPCKLPD) BOTH(UNPCKHPS) BOTH(UNPCKLPS) BOTH(SHUFPD) BOTH(SHUFPS)
+    BOTH(COMISD) BOTH(COMISS) BOTH(UCOMISD) BOTH(UCOMISS) BOTH(CVTSD2SS) BOTH(CVTSS2SD) BOTH(CVTPS2PD) BOTH(CVTPD2PS)
+    BOTH(CVTTSD2SI) BOTH(CVTTSS2SI) BOTH(CVTSD2SI) BOTH(CVTSS2SI) BOTH(CVTTPD2DQ) BOTH(ROUNDSD) BOTH(ROUNDSS)
+    case ZYDIS_MNEMONIC_VBROADCASTSD: case ZYDIS_MNEMONIC_VBROADCASTSS:
+        return true;
+    default: return false;
+    }
+#undef FOUR
+#undef BOTH
+}
+
 static void add_operand(struct instruction *to, const ZydisDecodedOperand *from, const ZydisDecodedInstruction *whole)
 {
     bool reads = from->actions & ZYDIS_OPERAND_ACTION_MASK_READ, writes = from->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
+    /* What is written under a condition, or in part, depends on what was there. */
+    bool flags = from->type == ZYDIS_OPERAND_TYPE_REGISTER && number_of(from->reg.value) == REGISTER_NONE;
+    reads |= !flags && (from->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) != 0;
     struct operand operand = {.bits = from->size, .reads = reads, .writes = writes,
                               .base = REGISTER_NONE, .index = REGISTER_NONE, .number = REGISTER_NONE};
     switch (from->type) {
@@ -133,8 +181,20 @@ static void add_operand(struct instruction *to, const ZydisDecodedOperand *from,
         operand.kind = OPERAND_REGISTER;
         operand.number = number_of(from->reg.value);
         operand.partial = from->size < 32;
-        if (from->reg.value >= ZYDIS_REGISTER_ES && from->reg.value <= ZYDIS_REGISTER_GS)
+        if (operand.number == REGISTER_NONE && !is_harmless(from->reg.value))
             to->operation = OPERATION_UNKNOWN;
+        bool vector = operand.number >= REGISTER_VECTOR && operand.number != REGISTER_NONE;
+        if (operand.number == REGISTER_STACKED || (vector && writes && from->size < 128))
+            operand.reads = reads = true;
+        if (from->encoding == ZYDIS_OPERAND_ENCODING_MASK) {
+            /* An operand more than others expect. Without a mask it is k0. */
+            if (from->reg.value != ZYDIS_REGISTER_K0) {
+                to->reads_more |= UINT64_C(1) << REGISTER_MASKS;
+                if (to->operation != OPERATION_UNKNOWN)
+                    to->operation = OPERATION_OTHER;
+            }
+            return;
+        }
         break;
     case ZYDIS_OPERAND_TYPE_IMMEDIATE:
         operand.kind = OPERAND_NUMBER;
@@ -198,18 +258,8 @@ bool decode_x86(const uint8_t *bytes, size_t count, uint64_t address, struct ins
                                                        | ZYDIS_ATTRIB_HAS_REPNE),
                                         .width = (uint8_t)(decoded.operand_width / 8u),
                                         .mnemonic = (uint16_t)mnemonic};
-    switch (mnemonic) { /* compilers copy structures by these */
-    case ZYDIS_MNEMONIC_MOVDQA: case ZYDIS_MNEMONIC_MOVDQU: case ZYDIS_MNEMONIC_MOVAPS: case ZYDIS_MNEMONIC_MOVUPS:
-    case ZYDIS_MNEMONIC_VMOVDQA: case ZYDIS_MNEMONIC_VMOVDQU: case ZYDIS_MNEMONIC_VMOVAPS: case ZYDIS_MNEMONIC_VMOVUPS:
-    case ZYDIS_MNEMONIC_VMOVDQU8: case ZYDIS_MNEMONIC_VMOVDQU16: case ZYDIS_MNEMONIC_VMOVDQU32:
-    case ZYDIS_MNEMONIC_VMOVDQU64: case ZYDIS_MNEMONIC_VMOVDQA32: case ZYDIS_MNEMONIC_VMOVDQA64:
-    case ZYDIS_MNEMONIC_MOVQ: case ZYDIS_MNEMONIC_MOVD: case ZYDIS_MNEMONIC_VMOVQ: case ZYDIS_MNEMONIC_VMOVD:
-    case ZYDIS_MNEMONIC_PINSRD: case ZYDIS_MNEMONIC_PINSRQ: case ZYDIS_MNEMONIC_MOVHPS: case ZYDIS_MNEMONIC_MOVLPS:
-    case ZYDIS_MNEMONIC_LDDQU:
-        instruction->moves_bytes = true;
-        break;
-    default: break;
-    }
+    instruction->extends_sign = mnemonic == ZYDIS_MNEMONIC_MOVSXD || mnemonic == ZYDIS_MNEMONIC_MOVSX;
+    instruction->is_unsigned = is_unsigned(mnemonic);
     if (mnemonic == ZYDIS_MNEMONIC_MOVSD)
         instruction->operation = decoded.meta.isa_set == ZYDIS_ISA_SET_I386 ? OPERATION_COPY : OPERATION_MOVE;
     if (mnemonic == ZYDIS_MNEMONIC_MOVSS || mnemonic == ZYDIS_MNEMONIC_VMOVSD || mnemonic == ZYDIS_MNEMONIC_VMOVSS)
@@ -217,19 +267,46 @@ bool decode_x86(const uint8_t *bytes, size_t count, uint64_t address, struct ins
     if (mnemonic >= ZYDIS_MNEMONIC_CMOVB && mnemonic <= ZYDIS_MNEMONIC_CMOVZ)
         instruction->operation = OPERATION_SELECT;
     if (decoded.meta.category == ZYDIS_CATEGORY_VFMA)
+    {
+        const char *name = ZydisMnemonicGetString(mnemonic);
+        bool adds = name != NULL && (strstr(name, "madd1") != NULL || strstr(name, "madd2") != NULL);
         instruction->operation = OPERATION_VECTOR_FUSED;
+        instruction->added = !adds ? OPERANDS : strstr(name, "132") != NULL ? 1 : strstr(name, "213") != NULL ? 2 : 0;
+    }
+    instruction->holds = is_floating(mnemonic) || decoded.meta.category == ZYDIS_CATEGORY_VFMA ? HOLDS_FLOATING : HOLDS_EITHER;
     if (decoded.meta.category == ZYDIS_CATEGORY_SCATTER || decoded.meta.category == ZYDIS_CATEGORY_SYSCALL
         || decoded.meta.category == ZYDIS_CATEGORY_SYSTEM || decoded.meta.category == ZYDIS_CATEGORY_INTERRUPT
         || decoded.meta.category == ZYDIS_CATEGORY_IO)
         if (instruction->operation != OPERATION_ENDS)
             instruction->operation = OPERATION_UNKNOWN;
+    bool shifts = mnemonic == ZYDIS_MNEMONIC_SHL || mnemonic == ZYDIS_MNEMONIC_SHR || mnemonic == ZYDIS_MNEMONIC_SAR
+                  || mnemonic == ZYDIS_MNEMONIC_ROL || mnemonic == ZYDIS_MNEMONIC_ROR || mnemonic == ZYDIS_MNEMONIC_RCL
+                  || mnemonic == ZYDIS_MNEMONIC_RCR || mnemonic == ZYDIS_MNEMONIC_SHLD || mnemonic == ZYDIS_MNEMONIC_SHRD;
+    bool by_register = shifts && decoded.operand_count_visible > 1
+                       && operands[decoded.operand_count_visible - 1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+    if (decoded.cpu_flags != NULL && !by_register) { /* shifts by 0 set none */
+        instruction->flags_set = decoded.cpu_flags->modified | decoded.cpu_flags->set_0 | decoded.cpu_flags->set_1
+                                 | decoded.cpu_flags->undefined;
+        instruction->flags_read = decoded.cpu_flags->tested & INSTRUCTION_FLAGS;
+    }
     for (size_t i = 0; i < decoded.operand_count; i++)
         add_operand(instruction, &operands[i], &decoded);
+    size_t masks = 0;
+    for (size_t i = 0; i < decoded.operand_count_visible; i++)
+        masks += operands[i].encoding == ZYDIS_OPERAND_ENCODING_MASK;
+    switch (mnemonic) { /* what the mask leaves out stays */
+    case ZYDIS_MNEMONIC_VMASKMOVPS: case ZYDIS_MNEMONIC_VMASKMOVPD: case ZYDIS_MNEMONIC_VPMASKMOVD:
+    case ZYDIS_MNEMONIC_VPMASKMOVQ:
+        instruction->operands[0].reads = true;
+        break;
+    default: break;
+    }
     struct operand *one = &instruction->operands[0], *two = &instruction->operands[1], *three = &instruction->operands[2];
-    size_t seen = decoded.operand_count_visible;
+    size_t seen = decoded.operand_count_visible - masks;
     if (is_xor(mnemonic) && seen >= 2 && one->kind == OPERAND_REGISTER) {
         struct operand *last = seen == 3 ? three : one;
-        if (two->kind == OPERAND_REGISTER && last->kind == OPERAND_REGISTER && two->number == last->number && !one->partial)
+        bool masked = instruction->reads_more >> REGISTER_MASKS & 1;
+        if (two->kind == OPERAND_REGISTER && last->kind == OPERAND_REGISTER && two->number == last->number && !one->partial && !masked)
             instruction->operation = OPERATION_ZERO;
     }
     if (instruction->operation == OPERATION_SUBTRACT && seen == 2 && one->kind == OPERAND_REGISTER

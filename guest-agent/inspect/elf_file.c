@@ -145,6 +145,23 @@ static int add_relocations(struct elf_file *file, uint64_t address, uint64_t byt
     return 0;
 }
 
+/* Whether only the dynamic linker writes the word. */
+static bool stays(const struct elf_file *file, const struct elf_relocation *relocation)
+{
+    switch (relocation->type) {
+    case R_X86_64_GLOB_DAT: case R_X86_64_JUMP_SLOT: case R_X86_64_DTPMOD64: case R_X86_64_DTPOFF64:
+    case R_X86_64_TPOFF64: case R_X86_64_TLSDESC:
+        return true; /* of tables that linkers make */
+    case R_X86_64_RELATIVE: case R_X86_64_64: case R_X86_64_IRELATIVE: {
+        const Elf64_Phdr *segment = segment_of(file, relocation->address);
+        uint64_t end = file->relro_end & ~UINT64_C(4095); /* whole pages are protected */
+        bool protected = relocation->address >= file->relro_start && relocation->address < end && end - relocation->address >= 8;
+        return segment != NULL && (!(segment->p_flags & PF_W) || protected);
+    }
+    default: return false; /* what is copied there is data */
+    }
+}
+
 struct elf_reference elf_reference_at(const struct elf_file *file, uint64_t address)
 {
     size_t low = 0, high = file->relocation_count;
@@ -158,13 +175,16 @@ struct elf_reference elf_reference_at(const struct elf_file *file, uint64_t addr
     if (low == file->relocation_count || file->relocations[low].address != address)
         return (struct elf_reference){.name = ""};
     const struct elf_relocation *relocation = &file->relocations[low];
-    struct elf_reference reference = {.type = relocation->type, .name = "", .value = relocation->addend};
+    struct elf_reference reference = {
+        .type = relocation->type, .name = "", .value = relocation->addend, .stays = stays(file, relocation)};
     if (relocation->symbol == 0) {
-        reference.defined_here = true;
+        /* Of IRELATIVE the value is that of a function that chooses another one. */
+        reference.defined_here = relocation->type != R_X86_64_IRELATIVE;
     } else {
         struct elf_symbol symbol = elf_symbol(file, true, relocation->symbol);
         reference.name = symbol.name;
-        reference.defined_here = symbol.section != SHN_UNDEF;
+        reference.defined_here = symbol.section != SHN_UNDEF && symbol.type != STT_GNU_IFUNC;
+        reference.function = symbol.type == STT_FUNC || symbol.type == STT_GNU_IFUNC;
         reference.value += symbol.value;
     }
     return reference;

@@ -14,6 +14,8 @@ struct elf_reference {
     unsigned type;     /* type of the relocation; 0: there is none */
     const char *name;  /* of the symbol; "" if there is none */
     bool defined_here; /* the symbol is defined in this file, and `value` is its address (or offset of thread data) */
+    bool stays;        /* it is a word that the program cannot change after the start */
+    bool function;     /* the symbol is a function, and another object may have one of that name */
     uint64_t value;    /* the symbol's value plus the addend */
 };
 

@@ -1,5 +1,5 @@
 /* Following a function's blocks, its branches and its loops. */
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +9,9 @@
 #define TURNS_MAX 20u  /* a loop with so many turns or fewer is followed turn by turn */
 #define ROUNDS_MAX 40u /* until it is known what a loop changes */
 #define EXITS_MAX 48u
+#define RANGES_COVER_MAX 8u /* that adjoin each other */
+#define LOOKS_MAX 16u /* at a loop that may wait */
+#define CALL_CHANGES UINT64_C(0xfc7) /* rax, rcx, rdx, rsi, rdi, r8 to r11 */
 
 static const uint8_t kept_registers[] = {3, 5, 12, 13, 14, 15};
 
@@ -16,11 +19,12 @@ static const uint8_t kept_registers[] = {3, 5, 12, 13, 14, 15};
 struct loop_exit {
     int32_t from, to;
     struct value left, right;
-    uint8_t condition; /* that holds on this way; CONDITION_OTHER: none is known */
+    uint16_t condition; /* that holds on this way; CONDITION_OTHER: none is known */
     struct state *state;
 };
 
 struct exits {
+    uint32_t instance; /* of the loop; 0: each turn is followed by itself */
     struct state *back; /* of all ways back to the header; NULL: none */
     size_t count;
     struct loop_exit all[EXITS_MAX];
@@ -34,13 +38,12 @@ struct frame {
     struct state *result;
 };
 
-static uint8_t taints_of(const struct value *value)
+static uint16_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
 }
 
-static bool numbered(uint8_t taints)
+static bool numbered(uint16_t taints)
 {
     return taints & TAINTS_NUMBER;
 }
@@ -65,98 +68,197 @@ static void close_branches(struct state *state, uint64_t function, int32_t block
     state->branch_count = (uint16_t)kept;
 }
 
-/* What decides which of two states a thread is in. `divides`: the formula for shares. */
-static uint8_t choice_between(const struct state *one, const struct state *other, bool *divides)
+/* What decides which of two states a thread is in, besides the formula for shares. */
+static uint16_t choice_between(const struct run *run, const struct state *one, const struct state *other,
+                               struct formula *formula, bool *guarded)
 {
-    uint8_t taints = 0;
+    uint16_t taints = 0;
+    *guarded = true;
     for (size_t i = 0; i < one->branch_count; i++)
         for (size_t j = 0; j < other->branch_count; j++) {
             const struct open_branch *left = &one->branches[i], *right = &other->branches[j];
             if (left->function != right->function || left->joins != right->joins || left->ways == right->ways)
                 continue;
-            if (left->divides && right->divides)
-                *divides = true;
-            else
-                taints |= left->taints | right->taints;
+            if (left->divides + right->divides == 3 && left->divides && right->divides && left->work == right->work
+                && formula->work == 0) {
+                *formula = (struct formula){left->work, left->divides, left->taints | right->taints};
+                continue;
+            }
+            taints |= left->taints | right->taints;
+            *guarded = *guarded && left->guard && right->guard;
         }
-    return taints & TAINTS_NUMBER;
+    return taints & run_choice_taints(run);
 }
 
-static bool range_empty(const struct state *state, const struct range *range)
+/* Whether ranges that adjoin each other cover it; `this_turn`: without those of earlier turns of divided work. */
+static bool covered_by(const struct state *state, const struct range *range, bool this_turn)
 {
-    struct value size;
-    return value_add(&range->low, &range->high, -1, &size) && state_at_least_zero(state, &size);
-}
-
-static bool range_covered(const struct state *state, const struct range *range)
-{
-    struct value low, high;
-    for (size_t i = 0; i < state->range_count; i++)
-        if (value_add(&range->low, &state->ranges[i].low, -1, &low) && state_at_least_zero(state, &low)
-            && value_add(&state->ranges[i].high, &range->high, -1, &high) && state_at_least_zero(state, &high))
+    struct value from = range->low, distance;
+    for (unsigned step = 0; step < RANGES_COVER_MAX; step++) {
+        bool further = false;
+        if (value_add(&from, &range->high, -1, &distance) && state_at_least_zero(state, &distance))
             return true;
-    return range_empty(state, range);
+        for (size_t i = 0; i < state->range_count && !further; i++) {
+            const struct range *other = &state->ranges[i];
+            if ((this_turn && other->earlier) || !value_add(&from, &other->low, -1, &distance)
+                || !state_at_least_zero(state, &distance) || !value_add(&other->high, &from, -1, &distance)
+                || !state_at_least_zero(state, &distance) || value_is_zero(&distance))
+                continue;
+            from = other->high;
+            further = true;
+        }
+        if (!further)
+            return false;
+    }
+    return false;
 }
 
-static struct value merged(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
-                           const struct value *other, bool divides, uint8_t taints)
+/* 0: it is not; 1: it is, by what was written at any time; 2: by what was written in this turn of divided work. */
+static int range_covered(const struct state *state, const struct range *range)
 {
-    if (value_equal(one, other))
-        return *one;
-    struct value value = step_select(run, state, at, place, one, other, divides);
+    return covered_by(state, range, true) ? 2 : covered_by(state, range, false) ? 1 : 0;
+}
+
+static struct value merged(struct run *run, struct state *state, const struct state *from, uint64_t at, uint64_t place,
+                           const struct value *one, const struct value *other, const struct formula *formula,
+                           uint16_t taints, bool guarded)
+{
+    struct value next;
+    bool is_part;
+    if (value_equal(one, other)) {
+        struct value same = *one;
+        same.half |= other->half;
+        return same;
+    }
+    if (share_next_digits(run, state, one, from, other, &next))
+        return next;
+    for (int side = 0; side < 2; side++) {
+        /* On each way the value is the smaller one. */
+        struct value less;
+        const struct value *here = side ? other : one, *there = side ? one : other;
+        if (value_add(there, here, -1, &less) && less.space == SPACE_NUMBER && less.count > 0
+            && state_at_least_zero(side ? from : state, &less) && value_add(here, there, -1, &less)
+            && state_at_least_zero(side ? state : from, &less) && share_clip(run, one, other, &next))
+            return next;
+    }
+    struct value value = step_select(run, state, at, place, one, other, formula, &is_part);
     uint32_t symbol;
     bool bounded = value_is_symbol(&value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
-    if (!bounded && !divides)
-        value.taints |= taints;
+    taints |= formula->taints;
+    if (!bounded && !is_part && taints) {
+        const struct value chosen = value;
+        value = run_chosen(run, hash_mix64(at, place), &value, taints);
+        if (guarded) { /* a sum of no turns is what it was before them */
+            value.flags = chosen.flags & FLAG_SUM;
+            value.origin = chosen.origin;
+        }
+    }
     return value;
+}
+
+/* Where both ways of the formula for shares meet, the part has turns if it has some on the way where it is smaller. */
+static void bound_part(struct run *run, struct state *met, uint64_t work, const struct value bounds[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct value *bound = &bounds[i];
+        const struct symbol *symbol = &run->symbols.all[bound->terms[0].symbol];
+        if (bound->count != 1 || bound->terms[0].factor != -1 || bound->offset != 1 || symbol->kind != SYMBOL_QUOTIENT
+            || symbol->work != work)
+            continue;
+        struct value part = share_part(run, symbol->work, symbol->loop, PLACE_SIZE), zero = value_number(0), some;
+        if (!value_add(&zero, &part, -1, &some))
+            continue;
+        some.offset++;
+        some.taints = some.flags = 0;
+        state_add_bound(met, &some);
+    }
 }
 
 static void merge(struct run *run, struct state *to, const struct state *from, uint64_t at)
 {
-    bool divides = false;
-    uint8_t taints = choice_between(to, from, &divides);
+    struct formula formula = {0};
+    const struct formula none = {0};
+    bool guarded;
+    uint16_t taints = choice_between(run, to, from, &formula, &guarded);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        to->registers[r] = merged(run, to, at, r, &to->registers[r], &from->registers[r], divides, taints);
+        to->registers[r] = merged(run, to, from, at, r, &to->registers[r], &from->registers[r], &formula, taints, guarded);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        to->vectors[v].taints |= from->vectors[v].taints;
-        to->vectors[v].flags &= from->vectors[v].flags;
+        const struct value one = any_register_get(to, REGISTER_VECTOR + v), other = any_register_get(from, REGISTER_VECTOR + v);
+        if (one.loaded != 0 && one.loaded == other.loaded) { /* the same number */
+            to->vectors[v].taints |= from->vectors[v].taints;
+            continue;
+        }
+        const struct value both = merged(run, to, from, at, hash_mix64(400, v), &one, &other, &formula, taints, guarded);
+        if (!value_equal(&one, &both))
+            vector_set(run, to, REGISTER_VECTOR + v, &both, false, at);
     }
-    to->left = merged(run, to, at, 60, &to->left, &from->left, false, taints);
-    to->right = merged(run, to, at, 61, &to->right, &from->right, false, taints);
+    if (to->compared_bits != from->compared_bits)
+        to->left = run_unknown(run, at, 62, to->left.taints, run->loop);
+    to->carries |= from->carries;
+    to->halves &= from->halves;
+    to->flags_kept |= from->flags_kept;
+    to->left = merged(run, to, from, at, 60, &to->left, &from->left, &none, taints, guarded);
+    to->right = merged(run, to, from, at, 61, &to->right, &from->right, &none, taints, guarded);
     to->stack_taints |= from->stack_taints;
     to->thread_taints |= from->thread_taints;
     to->stack_float_taints |= from->stack_float_taints;
     to->spilled_taints |= from->spilled_taints;
     to->thread_float_taints |= from->thread_float_taints;
+    for (size_t i = 0; i < 4; i++)
+        to->turn_taints[i] |= from->turn_taints[i];
     to->stack_sums &= from->stack_sums;
     to->thread_sums &= from->thread_sums;
+    /* One of the ways has changed arrays: what they hold tells which. */
+    uint16_t chosen = formula.work ? taints | TAINT_SHARE : taints;
+    if (to->stack_version != from->stack_version) {
+        to->stack_version = hash_mix64(hash_mix64(to->stack_version, from->stack_version), run->steps);
+        state_taint_own(to, false, HOLDS_EITHER, chosen);
+    }
+    if (to->thread_version != from->thread_version) {
+        to->thread_version = hash_mix64(hash_mix64(to->thread_version, from->thread_version), run->steps);
+        state_taint_own(to, true, HOLDS_EITHER, chosen);
+    }
+    to->arrays_from = from->arrays_from < to->arrays_from ? from->arrays_from : to->arrays_from;
     size_t kept = 0;
     for (size_t i = 0; i < to->slot_count; i++) {
         struct slot slot = to->slots[i];
         const struct slot *other = state_slot((struct state *)(uintptr_t)from, slot.place, slot.bytes);
         if (other == NULL) {
+            slot.value.taints |= slot.place >= to->arrays_from ? chosen : 0;
             state_taint_slot(to, &slot);
             continue;
         }
-        slot.value = merged(run, to, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, divides, taints);
-        slot.floating &= other->floating;
+        slot.value = merged(run, to, from, at, hash_mix64(100, (uint64_t)slot.place), &slot.value, &other->value, &formula, taints,
+                            guarded);
+        slot.holds |= other->holds;
+        slot.saved &= other->saved;
         to->slots[kept++] = slot;
     }
     to->slot_count = (uint16_t)kept;
     for (size_t i = 0; i < from->slot_count; i++)
-        if (state_slot(to, from->slots[i].place, from->slots[i].bytes) == NULL)
-            state_taint_slot(to, &from->slots[i]);
+        if (state_slot(to, from->slots[i].place, from->slots[i].bytes) == NULL) {
+            struct slot slot = from->slots[i];
+            slot.value.taints |= slot.place >= to->arrays_from ? chosen : 0;
+            state_taint_slot(to, &slot);
+        }
     struct range both[2 * RANGES_MAX];
     size_t count = 0;
-    for (size_t i = 0; i < to->range_count; i++)
-        if (range_covered(from, &to->ranges[i]))
-            both[count++] = to->ranges[i];
-    for (size_t i = 0; i < from->range_count; i++)
-        if (range_covered(to, &from->ranges[i]))
-            both[count++] = from->ranges[i];
+    for (int side = 0; side < 2; side++) {
+        const struct state *one = side ? from : to, *other = side ? to : from;
+        for (size_t i = 0; i < one->range_count; i++) {
+            int covered = range_covered(other, &one->ranges[i]);
+            if (covered == 0)
+                continue;
+            both[count] = one->ranges[i];
+            both[count++].earlier |= covered == 1;
+        }
+    }
     to->range_count = 0;
     for (size_t i = 0; i < count; i++)
-        state_add_range(&run->symbols, to, &both[i].low, &both[i].high);
+        state_add_range(to, &both[i].low, &both[i].high, both[i].earlier);
+    struct value bounds[BOUNDS_MAX];
+    size_t bound_count = to->bound_count;
+    memcpy(bounds, to->bounds, bound_count * sizeof bounds[0]);
     kept = 0;
     for (size_t i = 0; i < to->bound_count; i++)
         for (size_t j = 0; j < from->bound_count; j++)
@@ -165,6 +267,10 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
                 break;
             }
     to->bound_count = (uint16_t)kept;
+    if (formula.work && formula.way == 2)
+        bound_part(run, to, formula.work, bounds, bound_count);
+    else if (formula.work)
+        bound_part(run, to, formula.work, from->bounds, from->bound_count);
     for (size_t i = 0; i < from->branch_count; i++) {
         bool found = false;
         for (size_t j = 0; j < to->branch_count; j++)
@@ -172,8 +278,9 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
                 to->branches[j].taints |= from->branches[i].taints;
                 to->branches[j].ways |= from->branches[i].ways;
                 to->branches[j].once &= from->branches[i].once;
-                to->branches[j].divides =
-                    to->branches[j].divides && from->branches[i].divides ? to->branches[j].divides | from->branches[i].divides : 0;
+                to->branches[j].guard &= from->branches[i].guard;
+                bool same = to->branches[j].divides && from->branches[i].divides && to->branches[j].work == from->branches[i].work;
+                to->branches[j].divides = same ? to->branches[j].divides | from->branches[i].divides : 0;
                 found = true;
             }
         if (!found && to->branch_count < BRANCHES_MAX) {
@@ -197,6 +304,11 @@ static void merge(struct run *run, struct state *to, const struct state *from, u
     }
 }
 
+void follow_both(struct run *run, struct state *state, const struct state *other, uint64_t at)
+{
+    merge(run, state, other, at);
+}
+
 static uint64_t block_address(const struct frame *frame, int32_t block)
 {
     return frame->function->instructions[frame->function->blocks[block].first].address;
@@ -216,7 +328,7 @@ static void arrive(struct run *run, struct frame *frame, struct state **place, i
 }
 
 static void leave(struct run *run, struct frame *frame, int32_t loop, int32_t from, int32_t to, const struct state *state,
-                  const struct value *left, const struct value *right, uint8_t condition, struct exits *exits)
+                  const struct value *left, const struct value *right, uint16_t condition, struct exits *exits)
 {
     if (loop == CODE_NONE || (to != frame->function->loops[loop].header && code_in_loop(frame->function, to, loop))) {
         arrive(run, frame, &frame->in[to], to, state);
@@ -245,7 +357,7 @@ static void exits_free(struct exits *exits)
     exits->back = NULL;
 }
 
-static uint8_t opposite(uint8_t condition)
+static uint16_t opposite(uint16_t condition)
 {
     switch (condition) {
     case CONDITION_EQUAL: return CONDITION_NOT_EQUAL;
@@ -258,28 +370,53 @@ static uint8_t opposite(uint8_t condition)
     }
 }
 
-/* 1: it holds, 0: it does not, -1: it is not known. */
-static int decide(uint8_t condition, const struct value *difference, const struct value *left, const struct value *right)
+static int64_t sign_extended(int64_t number, unsigned bits)
 {
-    int64_t number, other;
-    if (!value_is_number(difference, &number))
+    return bits == 8 ? (int8_t)number : bits == 16 ? (int16_t)number : bits == 32 ? (int32_t)number : number;
+}
+
+/* 1: it holds, 0: it does not, -1: it is not known. Sums that stand for numbers are right in the bits that are compared,
+ * and may wrap there. So of two that are not constants it is known only whether they are equal. */
+static int decide(const struct run *run, const struct instruction *instruction, const struct state *state,
+                  const struct value *difference)
+{
+    int64_t number, left, right;
+    unsigned bits = state->compared_bits;
+    if (!value_is_number(difference, &number) || (bits == 64 && difference->half))
         return -1;
-    bool constants = value_is_number(left, &other) && value_is_number(right, &other);
-    if (constants && (left->offset < 0 || right->offset < 0) && condition > CONDITION_NOT_EQUAL)
-        return -1; /* signed and unsigned comparisons differ */
-    switch (condition) {
-    case CONDITION_EQUAL: return number == 0;
-    case CONDITION_NOT_EQUAL: return number != 0;
-    case CONDITION_LESS: return number < 0;
-    case CONDITION_LESS_OR_EQUAL: return number <= 0;
-    case CONDITION_GREATER: return number > 0;
-    case CONDITION_GREATER_OR_EQUAL: return number >= 0;
+    bool constants = value_is_number(&state->left, &left);
+    constants = value_is_number(&state->right, &right) && constants;
+    if (instruction->is_unsigned && state->carries)
+        return -1;
+    if (constants) {
+        left = sign_extended(left, bits);
+        right = sign_extended(right, bits);
+    } else {
+        /* What was loaded twice may have changed: it may be the bits of a floating-point number, of which no stores are
+         * counted. */
+        for (size_t i = 0; i < state->left.count; i++)
+            if (run->symbols.all[state->left.terms[i].symbol].kind == SYMBOL_LOAD)
+                return -1;
+        left = sign_extended(number, bits);
+        right = 0;
+        if (left != 0 && instruction->condition > CONDITION_NOT_EQUAL)
+            return -1;
+    }
+    /* Sign extension keeps the order of numbers without a sign too. */
+    bool less = instruction->is_unsigned ? (uint64_t)left < (uint64_t)right : left < right;
+    switch (instruction->condition) {
+    case CONDITION_EQUAL: return left == right;
+    case CONDITION_NOT_EQUAL: return left != right;
+    case CONDITION_LESS: return less;
+    case CONDITION_LESS_OR_EQUAL: return less || left == right;
+    case CONDITION_GREATER: return !less && left != right;
+    case CONDITION_GREATER_OR_EQUAL: return !less;
     default: return -1;
     }
 }
 
 /* What is known on the way where the condition holds. */
-static void assume(struct state *state, uint8_t condition, const struct value *difference)
+static void assume(struct state *state, uint16_t condition, const struct value *difference)
 {
     struct value zero = value_number(0), negated, bound;
     if (!value_add(&zero, difference, -1, &negated) || difference->space != SPACE_NUMBER)
@@ -307,8 +444,11 @@ static void assume(struct state *state, uint8_t condition, const struct value *d
 }
 
 /* The difference is not 0. If it is 0 in the turn in which a loop is left, that turn has not come yet. */
-static void assume_not_last(const struct run *run, struct state *state, const struct value *difference)
+static void assume_not_last(struct run *run, struct state *state, const struct value *difference)
 {
+    struct value digit;
+    if (share_not_last_digit(run, difference, &digit))
+        state_add_bound(state, &digit);
     for (size_t i = 0; i < difference->count; i++) {
         const struct symbol *counter = &run->symbols.all[difference->terms[i].symbol];
         int64_t factor = difference->terms[i].factor, number;
@@ -326,7 +466,7 @@ static void assume_not_last(const struct run *run, struct state *state, const st
 }
 
 /* Whether one thread of the team alone takes the way where the condition holds. */
-static bool taken_once(const struct run *run, uint8_t condition, const struct value *difference)
+static bool taken_once(const struct run *run, uint16_t condition, const struct value *difference)
 {
     uint32_t symbol;
     if (difference->space != SPACE_NUMBER || difference->count == 0)
@@ -353,29 +493,77 @@ static bool taken_once(const struct run *run, uint8_t condition, const struct va
                                   || (thread == -1 && team == 1 && difference->offset == -1));
 }
 
+/* Whether the comparison of this sum with 0 tells threads without any work from the others: part <= 0, or part < 1. */
+static bool tells_empty(const struct run *run, const struct state *state, uint16_t condition, const struct value *difference)
+{
+    if (difference->space != SPACE_NUMBER || difference->count != 1)
+        return false;
+    const struct symbol *symbol = &run->symbols.all[difference->terms[0].symbol];
+    int64_t factor = difference->terms[0].factor, offset = difference->offset;
+    if (symbol->kind == SYMBOL_MORE)
+        return offset == 0;
+    if ((symbol->kind != SYMBOL_PART && symbol->kind != SYMBOL_QUOTIENT) || (factor != 1 && factor != -1))
+        return false;
+    if (symbol->kind == SYMBOL_QUOTIENT) {
+        /* On one way of the formula for shares it is the part, on the other one the part is one larger. */
+        uint16_t way = share_way(state, symbol->work);
+        if (way != 1 && way != 2)
+            return false;
+        offset -= way == 1 ? factor : 0;
+    }
+    switch (condition) {
+    case CONDITION_EQUAL:
+    case CONDITION_NOT_EQUAL: return offset == 0;
+    case CONDITION_GREATER:
+    case CONDITION_LESS_OR_EQUAL: return offset == (factor == 1 ? 0 : 1);
+    case CONDITION_LESS:
+    case CONDITION_GREATER_OR_EQUAL: return offset == (factor == 1 ? -1 : 0);
+    default: return false;
+    }
+}
+
+/* During a look at a loop: whether the condition depends on what other threads may change, and on nothing against it that
+ * the turns carry on themselves. */
+static bool polled(const struct value *left, const struct value *right)
+{
+    uint16_t one = left->taints & (TAINT_LOADED | TAINT_LOCK), other = right->taints & (TAINT_LOADED | TAINT_LOCK);
+    return ((one | other) & TAINT_LOADED) && one != TAINT_LOCK && other != TAINT_LOCK;
+}
+
 static void branch(struct run *run, struct frame *frame, int32_t block, struct state *state, const struct instruction *last,
                    int32_t loop, struct exits *exits)
 {
     const struct block *of = &frame->function->blocks[block];
     struct value left = state->left, right = state->right, difference;
     bool known = value_add(&left, &right, -1, &difference);
-    uint8_t taints = taints_of(&left) | taints_of(&right);
+    uint16_t taints = value_compared(&left, &right);
     if (taints & TAINT_LOCK)
         run_reject(run, VSCAF_REASON_WAITS, last->address, "");
     if (taints & TAINT_TEAM)
         run->uses_team = true;
-    int holds = known ? decide(last->condition, &difference, &left, &right) : -1;
-    bool divides = step_condition_divides(run, &left, &right);
+    int holds = known ? decide(run, last, state, &difference) : -1;
+    uint64_t work = share_condition_divides(run, &left, &right);
+    bool divides = work != 0;
     bool thread_first = run->symbols.all[left.terms[0].symbol].kind == SYMBOL_THREAD;
-    bool opens = !divides && numbered(taints);
+    bool polls = run->look.loop != 0 && polled(&left, &right);
+    run->look.polls |= polls;
+    if (run->look.loop != 0 && !polls)
+        taints &= (uint16_t)~TAINT_LOADED;
+    bool guard = known && tells_empty(run, state, last->condition, &difference);
+    bool looks = polls && run->look.branches;
+    bool opens = !divides && ((taints & (TAINTS_NUMBER | TAINT_SHARE)) || looks);
+    /* A loop over shares is left when the thread's turns are done. */
+    if (opens && !looks && exits->instance != 0 && run->symbols.loops[exits->instance].mode != LOOP_WHOLE)
+        for (int way = 0; way < 2; way++)
+            opens = opens && of->next[way] != CODE_NONE && code_in_loop(frame->function, of->next[way], loop);
     for (int way = 0; way < 2; way++) {
         if (of->next[way] == CODE_NONE || holds == !way)
             continue;
-        uint8_t condition = way ? last->condition : opposite(last->condition);
+        uint16_t condition = way ? last->condition : opposite(last->condition);
         struct state *copy = state_new(run, state);
         if (copy == NULL)
             return;
-        if (known && holds < 0) {
+        if (known && holds < 0 && !(last->is_unsigned && state->carries)) {
             assume(copy, condition, &difference);
             if (condition == CONDITION_NOT_EQUAL)
                 assume_not_last(run, copy, &difference);
@@ -388,15 +576,18 @@ static void branch(struct run *run, struct frame *frame, int32_t block, struct s
             opens = true;
         }
         if ((opens || divides || once) && holds < 0) {
-            if (copy->branch_count == BRANCHES_MAX)
+            if (copy->branch_count == BRANCHES_MAX) {
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, last->address, "many branches by the thread's number");
-            else
+                run->look.lost = true;
+            } else
                 copy->branches[copy->branch_count++] = (struct open_branch){.function = frame->number,
                                                                             .joins = of->joins,
                                                                             .taints = taints,
-                                                                            .ways = (uint8_t)(way + 1),
+                                                                            .ways = (uint16_t)(way + 1),
                                                                             .once = once,
-                                                                            .divides = !divides ? 0 : larger ? 1 : 2};
+                                                                            .guard = guard,
+                                                                            .divides = !divides ? 0 : larger ? 1 : 2,
+                                                                            .work = work};
         }
         leave(run, frame, loop, block, of->next[way], copy, &left, &right, condition, exits);
         free(copy);
@@ -423,12 +614,18 @@ static void run_block(struct run *run, struct frame *frame, int32_t block, int32
     for (uint32_t i = 0; i < of->count && goes_on; i++) {
         const struct instruction *instruction = &frame->function->instructions[of->first + i];
         run->steps++;
+        if (instruction->flags_read & state->flags_kept)
+            run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "a flag of an earlier instruction");
+        if (instruction->sets_flags)
+            state->flags_kept = INSTRUCTION_FLAGS & ~instruction->flags_set;
         if (out_of_steps(run, instruction->address))
             break;
         switch (instruction->flow) {
         case FLOW_NEXT:
             step_instruction(run, state, instruction);
             goes_on = instruction->operation != OPERATION_ENDS;
+            if (!goes_on && (state_branch_taints(state) & (TAINTS_NUMBER | TAINT_SHARE)))
+                run_reject(run, VSCAF_REASON_TELLS, instruction->address, "");
             break;
         case FLOW_CALL:
         case FLOW_CALL_INDIRECT: goes_on = call_target(run, state, instruction, false); break;
@@ -552,21 +749,24 @@ static bool run_turns(struct run *run, struct frame *frame, int32_t loop, const 
 }
 
 /* What a loop does to one place. */
-enum change { CHANGE_NONE, CHANGE_STEPS, CHANGE_CYCLES, CHANGE_ANY };
+enum change { CHANGE_NONE, CHANGE_STEPS, CHANGE_CYCLES, CHANGE_DIGITS, CHANGE_RELOADED, CHANGE_ANY };
 struct changing {
-    uint8_t kind;
-    uint8_t taints, flags;
+    uint16_t kind;
+    uint16_t taints, flags;
     struct value step;
 };
 
 struct changes {
     struct changing registers[REGISTERS_GENERAL];
-    struct vector vectors[REGISTERS - REGISTER_VECTOR];
+    struct changing vectors[REGISTERS - REGISTER_VECTOR];
+    bool stack_changes, thread_changes; /* arrays there */
+    int64_t arrays_from;
     struct changing slots[SLOTS_MAX];
-    uint8_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
+    uint16_t stack_taints, thread_taints, stack_float_taints, thread_float_taints, spilled_taints;
     bool stack_sums, thread_sums, epoch;
-    uint8_t exit_taints;
-    bool shares;
+    uint16_t exit_taints;
+    bool stores[3];
+    uint16_t turn_taints[4];
     bool wrong; /* a place was thought to change in steps, but does not: what followed from that must be forgotten */
 };
 
@@ -594,45 +794,116 @@ static bool cycles(const struct run *run, const struct value *begins, const stru
     return false;
 }
 
-/* Only that places change in no known way is kept, and whether the turns are shares. */
-static void forget_changes(struct changes *changes)
+/* Forgets what places hold. Of how they change, only that they do in no known way is kept, or all if `steps_too`. */
+static void forget_changes(struct changes *changes, bool steps_too)
 {
-    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        changes->registers[r] =
-            (struct changing){.flags = 0xff, .kind = changes->registers[r].kind == CHANGE_ANY ? CHANGE_ANY : CHANGE_NONE};
-    for (size_t i = 0; i < SLOTS_MAX; i++)
-        changes->slots[i] =
-            (struct changing){.flags = 0xff, .kind = changes->slots[i].kind == CHANGE_ANY ? CHANGE_ANY : CHANGE_NONE};
-    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
-        changes->vectors[v] = (struct vector){.flags = 0xff};
+    struct changing *all[] = {changes->registers, changes->vectors, changes->slots};
+    const size_t counts[] = {REGISTERS_GENERAL, REGISTERS - REGISTER_VECTOR, SLOTS_MAX};
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < counts[k]; i++)
+            all[k][i] = (struct changing){.flags = 0xff,
+                                          .kind = steps_too || all[k][i].kind == CHANGE_ANY ? all[k][i].kind : CHANGE_NONE,
+                                          .step = all[k][i].step};
     changes->stack_taints = changes->thread_taints = changes->stack_float_taints = changes->thread_float_taints = 0;
     changes->spilled_taints = 0;
+    memset(changes->turn_taints, 0, sizeof changes->turn_taints);
     changes->stack_sums = changes->thread_sums = true;
     changes->epoch = changes->wrong = false;
 }
 
-static struct value turn_value(struct run *run, const struct changing *change, const struct value *in, uint32_t instance,
-                               uint64_t place, uint32_t counter)
+/* Names of places, for sums (struct value). 0 is none, and from 0x8000 on they are of arrays. */
+static uint16_t origin_of_register(unsigned r)
 {
+    return (uint16_t)(1 + r);
+}
+
+static uint16_t origin_of_vector(unsigned v)
+{
+    return (uint16_t)(1 + REGISTERS_GENERAL + v);
+}
+
+static uint16_t origin_of_slot(size_t i)
+{
+    return (uint16_t)(1 + REGISTERS + i);
+}
+
+static struct value turn_value(struct run *run, const struct changing *change, const struct value *in, uint32_t instance,
+                               uint64_t place, uint16_t origin, const struct state *state)
+{
+    const struct loop_instance *loop = &run->symbols.loops[instance];
     struct value value = *in, steps;
     if (change->kind == CHANGE_NONE)
         return value;
+    uint16_t flags = in->flags & change->flags;
+    if (loop->mode == LOOP_WHOLE)
+        origin = in->origin;
     if (change->kind == CHANGE_STEPS) {
-        struct value turns = value_of_symbol(counter, 0);
-        uint8_t flags = in->flags;
+        struct value turns = value_of_symbol(loop->counter, 0);
         if (value_multiply(&run->symbols, &turns, &change->step, &steps) && value_add(in, &steps, 1, &value)) {
-            value.taints |= change->taints;
-            value.flags = flags & change->flags;
+            value.taints |= change->taints & (uint16_t)~(TAINT_SHARE | TAINT_TURN);
+            share_recognize(run, state, &value);
+            value.flags = flags;
+            value.origin = flags & FLAG_SUM ? origin : 0;
             return value;
         }
     }
-    uint32_t symbol = symbol_of(&run->symbols, hash_mix64(run->symbols.loops[instance].key, hash_mix64(place, change->kind)), SYMBOL_TURN, instance);
-    uint8_t taints = (uint8_t)(taints_of(in) | change->taints);
-    if (change->kind == CHANGE_CYCLES)
-        taints = (uint8_t)((taints & ~TAINTS_NUMBER) | TAINT_SHARE);
+    if (change->kind == CHANGE_DIGITS && share_as_digits(run, in, instance, false, &value)) {
+        /* They are those of the turn if the loop goes on from the start that was divided. */
+        bool counts = loop->mode == LOOP_SHARE;
+        for (size_t i = 0; i < value.count; i++) {
+            struct symbol *digit = &run->symbols.all[value.terms[i].symbol];
+            if (digit->kind != SYMBOL_DIGIT)
+                continue;
+            uint32_t low = run->symbols.all[digit->left].kind == SYMBOL_LOW ? digit->left : run->symbols.all[digit->left].right;
+            digit->partial = loop->mode != LOOP_SHARE || run->symbols.all[low].left != loop->start;
+            counts = counts && !digit->partial;
+        }
+        value.taints = (uint16_t)((in->taints & ~TAINT_SHARE) | (counts ? TAINT_TURN : TAINT_SHARE));
+        value.flags = 0;
+        value.origin = 0;
+        return value;
+    }
+    if (change->kind == CHANGE_RELOADED) {
+        struct symbol was = run->symbols.all[in->terms[0].symbol];
+        uint32_t again = symbol_of(&run->symbols, hash_mix64(loop->key, hash_mix64(place, 9)), SYMBOL_LOAD, instance);
+        struct symbol *now = &run->symbols.all[again];
+        now->work = was.work;
+        now->bytes = was.bytes;
+        now->left = was.left;
+        now->taints = was.taints;
+        value = value_of_symbol(again, in->taints | change->taints);
+        value.flags = flags;
+        return value;
+    }
+    bool cycle = change->kind == CHANGE_CYCLES && loop->mode == LOOP_CYCLES;
+    uint32_t symbol = symbol_of(&run->symbols, hash_mix64(loop->key, hash_mix64(place, change->kind)),
+                                change->kind == CHANGE_CYCLES ? SYMBOL_CYCLE : SYMBOL_TURN, instance);
+    uint16_t taints = (uint16_t)(taints_of(in) | change->taints);
+    if (cycle)
+        taints = (uint16_t)((taints & ~(TAINTS_NUMBER | TAINT_SHARE)) | TAINT_TURN);
+    else if (change->kind == CHANGE_CYCLES)
+        taints |= TAINTS_NUMBER;
+    else if (loop->mode != LOOP_WHOLE) /* what earlier turns have left */
+        taints |= TAINT_SHARE;
+    run->symbols.all[symbol].partial = (taints & TAINT_SHARE) != 0;
+    run->symbols.all[symbol].steps = change->kind == CHANGE_CYCLES;
     value = value_of_symbol(symbol, taints);
-    value.flags = in->flags & change->flags;
+    value.flags = flags;
+    value.origin = flags & FLAG_SUM ? origin : 0;
     return value;
+}
+
+/* Whether both were loaded from one place of shared memory that all threads and turns find alike. What is there may have
+ * changed meanwhile; but a turn that changes what others read is wrong without vscaf too. */
+static bool is_reloaded(const struct run *run, const struct value *one, const struct value *other)
+{
+    uint32_t first, second;
+    if (!value_is_symbol(one, &first) || !value_is_symbol(other, &second))
+        return false;
+    const struct symbol *left = &run->symbols.all[first], *right = &run->symbols.all[second];
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_MEMORY | TAINT_SHARE | TAINT_TURN;
+    return left->kind == SYMBOL_LOAD && right->kind == SYMBOL_LOAD && left->work == right->work && left->bytes == right->bytes
+           && !((left->taints | right->taints) & tells) && !left->partial && !right->partial;
 }
 
 /* Compares a place at the turn's start and at its end. True: more is known to change than before. */
@@ -643,13 +914,24 @@ static bool learn_change(struct run *run, struct changes *changes, struct changi
     struct value step;
     change->taints |= taints_of(end);
     change->flags &= end->flags;
+    if (end->origin != start->origin)
+        change->flags &= (uint16_t)~FLAG_SUM;
     struct value plain_start = *start, plain_end = *end;
     plain_start.taints = plain_end.taints = plain_start.flags = plain_end.flags = 0;
+    plain_start.origin = plain_end.origin = 0;
     bool same = value_equal(&plain_start, &plain_end);
     switch (change->kind) {
     case CHANGE_NONE:
         if (same)
             break;
+        if (is_reloaded(run, &plain_start, &plain_end)) {
+            change->kind = CHANGE_RELOADED;
+            break;
+        }
+        if (share_as_digits(run, &plain_start, instance, false, &step)) {
+            change->kind = CHANGE_DIGITS;
+            break;
+        }
         if (value_add(&plain_end, &plain_start, -1, &step) && step.space == SPACE_NUMBER
             && !value_varies(&run->symbols, &step, instance)) {
             change->kind = cycles(run, in, &step) ? CHANGE_CYCLES : CHANGE_STEPS;
@@ -665,111 +947,95 @@ static bool learn_change(struct run *run, struct changes *changes, struct changi
             changes->wrong = true;
         }
         break;
+    case CHANGE_RELOADED:
+        if (!is_reloaded(run, &plain_start, &plain_end)) {
+            change->kind = CHANGE_ANY;
+            changes->wrong = true;
+        }
+        break;
+    case CHANGE_DIGITS: {
+        struct value plain_in = *in, next;
+        plain_in.taints = plain_in.flags = 0;
+        plain_in.origin = 0;
+        if (!share_as_digits(run, &plain_in, instance, true, &next) || !value_equal(&next, &plain_end)) {
+            change->kind = CHANGE_ANY;
+            changes->wrong = true;
+        }
+        change->taints = 0; /* those of the start, as long as it is true */
+        break;
+    }
     default: break;
     }
     if (change->kind == CHANGE_CYCLES)
-        change->taints &= (uint8_t)~TAINTS_NUMBER;
+        change->taints &= (uint16_t)~(TAINTS_NUMBER | TAINT_TURN);
     return before.kind != change->kind || before.taints != change->taints || before.flags != change->flags;
 }
 
 static void make_turn(struct run *run, struct state *turn, const struct state *in, const struct changes *changes,
-                      uint32_t instance, uint32_t counter, const struct frame *frame)
+                      uint32_t instance, const struct frame *frame)
 {
+    const struct loop_instance *loop = &run->symbols.loops[instance];
     state_copy(turn, in);
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        turn->registers[r] = turn_value(run, &changes->registers[r], &in->registers[r], instance, r, counter);
+        turn->registers[r] = turn_value(run, &changes->registers[r], &in->registers[r], instance, r, origin_of_register(r), in);
     for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        turn->vectors[v].taints |= changes->vectors[v].taints;
-        turn->vectors[v].flags &= changes->vectors[v].flags;
+        const struct changing *change = &changes->vectors[v];
+        if (change->kind == CHANGE_NONE)
+            continue;
+        struct vector *vector = &turn->vectors[v];
+        vector->taints |= change->taints;
+        vector->flags &= change->flags;
+        if (change->kind != CHANGE_RELOADED)
+            vector->loaded = 0;
+        if (loop->mode != LOOP_WHOLE && change->kind != CHANGE_RELOADED) {
+            vector->taints |= TAINT_SHARE;
+            vector->origin = origin_of_vector(v);
+        }
+        if (!(vector->flags & FLAG_SUM))
+            vector->origin = 0;
+        vector->symbol = symbol_of(&run->symbols, hash_mix64(loop->key, hash_mix64(500, v)), SYMBOL_TURN, instance);
+        run->symbols.all[vector->symbol].partial = (vector->taints & TAINT_SHARE) != 0;
     }
     for (size_t i = 0; i < in->slot_count; i++)
         turn->slots[i].value = turn_value(run, &changes->slots[i], &in->slots[i].value, instance,
-                                          hash_mix64(200, (uint64_t)in->slots[i].place), counter);
+                                          hash_mix64(200, (uint64_t)in->slots[i].place), origin_of_slot(i), in);
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        share_bound_digits(run, turn, &turn->registers[r]);
+    for (size_t i = 0; i < turn->slot_count; i++)
+        share_bound_digits(run, turn, &turn->slots[i].value);
     turn->stack_taints |= changes->stack_taints;
     turn->thread_taints |= changes->thread_taints;
     turn->stack_float_taints |= changes->stack_float_taints;
     turn->spilled_taints |= changes->spilled_taints;
     turn->thread_float_taints |= changes->thread_float_taints;
+    if (changes->stack_changes)
+        turn->stack_version = hash_mix64(in->stack_version, run->symbols.loops[instance].key);
+    if (changes->thread_changes)
+        turn->thread_version = hash_mix64(in->thread_version, run->symbols.loops[instance].key);
+    turn->arrays_from = changes->arrays_from < in->arrays_from ? changes->arrays_from : in->arrays_from;
+    for (size_t i = 0; i < 4; i++)
+        turn->turn_taints[i] = loop->mode != LOOP_WHOLE ? 0 : turn->turn_taints[i] | changes->turn_taints[i];
     turn->stack_sums &= changes->stack_sums;
     turn->thread_sums &= changes->thread_sums;
     if (changes->epoch) {
-        turn->epoch = hash_mix64(run->symbols.loops[instance].key, 300);
+        turn->epoch = hash_mix64(loop->key, 300);
         turn->epoch_loop = instance;
     }
-    turn->in_share += changes->shares;
-    if (!changes->shares && numbered(changes->exit_taints) && turn->branch_count < BRANCHES_MAX)
-        turn->branches[turn->branch_count++] =
-            (struct open_branch){.function = frame->number, .joins = -2 - (int32_t)instance, .taints = changes->exit_taints};
-    struct value unknown = run_unknown(run, 0, run->symbols.loops[instance].key, changes->exit_taints, instance);
+    if (loop->mode != LOOP_WHOLE) {
+        turn->in_share++;
+        for (size_t i = 0; i < turn->range_count; i++)
+            turn->ranges[i].earlier = true;
+    } else if (changes->exit_taints) {
+        if (turn->branch_count == BRANCHES_MAX)
+            run_reject(run, VSCAF_REASON_UNKNOWN_CODE, block_address(frame, 0), "many branches by the thread's number");
+        else
+            turn->branches[turn->branch_count++] =
+                (struct open_branch){.function = frame->number, .joins = -2 - (int32_t)instance, .taints = changes->exit_taints};
+    }
+    struct value unknown = run_unknown(run, 0, loop->key, changes->exit_taints, instance);
     turn->left = unknown;
+    turn->compared_bits = 64;
     turn->right = value_number(0);
-}
-
-static bool learn(struct run *run, struct changes *changes, const struct state *in, const struct state *turn,
-                  const struct exits *exits, uint32_t instance)
-{
-    bool more = false;
-    uint8_t exit_taints = 0;
-    for (size_t i = 0; i < exits->count; i++)
-        exit_taints |= (taints_of(&exits->all[i].left) | taints_of(&exits->all[i].right)) & (TAINTS_NUMBER | TAINT_SHARE);
-    more |= exit_taints != changes->exit_taints;
-    changes->exit_taints = exit_taints;
-    bool shares = (changes->exit_taints & TAINT_SHARE) && !(changes->exit_taints & TAINTS_NUMBER);
-    if (shares != changes->shares) {
-        /* What was learned of sums was learned as if each thread took every turn. */
-        changes->shares = shares;
-        return true;
-    }
-    const struct state *end = exits->back;
-    if (end == NULL)
-        return more;
-    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
-        more |= learn_change(run, changes, &changes->registers[r], &in->registers[r], &turn->registers[r], &end->registers[r], instance);
-    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
-        struct vector *vector = &changes->vectors[v], before = *vector;
-        vector->taints |= end->vectors[v].taints;
-        vector->flags &= end->vectors[v].flags;
-        more |= before.taints != vector->taints || before.flags != vector->flags;
-    }
-    /* Own memory: what is there at a turn's end may be in its arrays at the next one's start. */
-    struct state *own = calloc(1, sizeof *own);
-    if (own == NULL) {
-        run->no_memory = true;
-        return false;
-    }
-    own->stack_taints = changes->stack_taints | end->stack_taints;
-    own->thread_taints = changes->thread_taints | end->thread_taints;
-    own->stack_float_taints = changes->stack_float_taints | end->stack_float_taints;
-    own->spilled_taints = changes->spilled_taints | end->spilled_taints;
-    own->thread_float_taints = changes->thread_float_taints | end->thread_float_taints;
-    for (size_t i = 0; i < end->slot_count; i++)
-        if (state_slot((struct state *)(uintptr_t)in, end->slots[i].place, end->slots[i].bytes) == NULL)
-            state_taint_slot(own, &end->slots[i]);
-    for (size_t i = 0; i < in->slot_count; i++) {
-        const struct slot *slot = &in->slots[i];
-        const struct slot *other = state_slot((struct state *)(uintptr_t)end, slot->place, slot->bytes);
-        uint8_t taints = slot->place >= THREAD_PLACES ? own->thread_taints | own->thread_float_taints
-                                                      : own->stack_taints | own->stack_float_taints | own->spilled_taints;
-        struct value gone = run_unknown(run, 1, (uint64_t)slot->place, taints, instance);
-        more |= learn_change(run, changes, &changes->slots[i], &slot->value, &turn->slots[i].value,
-                             other != NULL ? &other->value : &gone, instance);
-    }
-    bool stack_sums = changes->stack_sums && end->stack_sums, thread_sums = changes->thread_sums && end->thread_sums;
-    bool epoch = changes->epoch || end->epoch != turn->epoch;
-    more |= own->stack_taints != changes->stack_taints || own->thread_taints != changes->thread_taints
-            || own->stack_float_taints != changes->stack_float_taints || own->spilled_taints != changes->spilled_taints
-            || own->thread_float_taints != changes->thread_float_taints || stack_sums != changes->stack_sums
-            || thread_sums != changes->thread_sums || epoch != changes->epoch;
-    changes->stack_taints = own->stack_taints;
-    changes->thread_taints = own->thread_taints;
-    changes->stack_float_taints = own->stack_float_taints;
-    changes->spilled_taints = own->spilled_taints;
-    changes->thread_float_taints = own->thread_float_taints;
-    free(own);
-    changes->stack_sums = stack_sums;
-    changes->thread_sums = thread_sums;
-    changes->epoch = epoch;
-    return more;
 }
 
 /* The turn in which a loop is left this way, counted from 0. False: it is not known. */
@@ -802,8 +1068,6 @@ static bool turns_until(struct run *run, const struct loop_exit *exit, uint32_t 
         *turns = value_number(extra ? number / size + 1 : (number + size - 1) / size);
         return true;
     }
-    if (exit->condition != CONDITION_EQUAL && size != 1)
-        return false;
     if (numerator.offset % size != 0)
         return false;
     for (size_t i = 0; i < numerator.count; i++) {
@@ -815,6 +1079,288 @@ static bool turns_until(struct run *run, const struct loop_exit *exit, uint32_t 
     numerator.flags = 0;
     *turns = numerator;
     return true;
+}
+
+/* Whether a block stores nowhere but in its frame, and calls nothing: so it may run once more than its loop has turns. */
+static bool only_looks(const struct function *function, int32_t block)
+{
+    for (uint32_t i = 0; i < function->blocks[block].count; i++) {
+        const struct instruction *instruction = &function->instructions[function->blocks[block].first + i];
+        if (instruction->flow == FLOW_CALL || instruction->flow == FLOW_CALL_INDIRECT || instruction->locked)
+            return false;
+        for (size_t k = 0; k < instruction->count; k++)
+            if (instruction->operands[k].kind == OPERAND_MEMORY && instruction->operands[k].writes
+                && instruction->operands[k].base != RSP)
+                return false;
+    }
+    return true;
+}
+
+/* Whether nothing is left to do for a turn from a block on, up to the loop's header. */
+static bool only_goes_back(const struct function *function, int32_t loop, int32_t block, unsigned depth)
+{
+    int32_t header = function->loops[loop].header;
+    if (block == header)
+        return true;
+    if (depth == 0 || block == CODE_NONE || !code_in_loop(function, block, loop) || function->blocks[block].loop != loop
+        || !only_looks(function, block))
+        return false;
+    for (int way = 0; way < 2; way++)
+        if (function->blocks[block].next[way] != CODE_NONE
+            && !only_goes_back(function, loop, function->blocks[block].next[way], depth - 1))
+            return false;
+    return true;
+}
+
+static bool dominates(const struct function *function, int32_t one, int32_t other)
+{
+    while (other != one && other > 0) /* 0 is the entry */
+        other = function->blocks[other].dominator;
+    return other == one;
+}
+
+#define DEPTH_OF_RETURN 12u /* blocks between a way out and the header */
+
+/* Whether a way out is taken after what a turn does (1), before it (0), or elsewhere (-1). */
+static int place_of_exit(const struct frame *frame, int32_t loop, const struct exits *exits, const struct loop_exit *exit)
+{
+    const struct function *function = frame->function;
+    const struct block *from = &function->blocks[exit->from];
+    int32_t header = function->loops[loop].header, stays = from->next[0] == exit->to ? from->next[1] : from->next[0];
+    if (function->blocks[exit->from].loop != loop || stays == CODE_NONE)
+        return -1;
+    /* Every turn must come to one of them. */
+    for (size_t b = 0; b < function->block_count; b++)
+        for (int way = 0; way < 2; way++) {
+            bool passes = function->blocks[b].next[way] != header || function->blocks[b].position < 0
+                          || !code_in_loop(function, (int32_t)b, loop);
+            for (size_t i = 0; i < exits->count && !passes; i++)
+                passes = dominates(function, exits->all[i].from, (int32_t)b);
+            if (!passes)
+                return -1;
+        }
+    if (only_goes_back(function, loop, stays, DEPTH_OF_RETURN))
+        return 1;
+    return exit->from == header && only_looks(function, header) ? 0 : -1;
+}
+
+/* Whether this way out is that of a loop from the start of the thread's part to its end. */
+static bool ends_part(struct run *run, const struct state *in, const struct loop_exit *exit, int place, uint32_t instance,
+                      uint32_t *start)
+{
+    struct value turns;
+    if (!turns_until(run, exit, run->symbols.loops[instance].counter, instance, &turns) || turns.count != 1
+        || turns.terms[0].factor != 1 || turns.space != SPACE_NUMBER)
+        return false;
+    struct symbol size = run->symbols.all[turns.terms[0].symbol];
+    struct value some = turns;
+    /* On one way of the formula for shares, the part is one larger. */
+    int64_t more = share_way(in, size.work) == 1 ? 1 : 0;
+    if (size.kind != SYMBOL_PART && size.kind != SYMBOL_QUOTIENT)
+        return false;
+    if (size.kind == SYMBOL_PART)
+        more = 0;
+    if (turns.offset != more - place)
+        return false;
+    /* After the turn: a thread without work must not come here. */
+    some.taints = some.flags = 0;
+    if (place == 1 && !size.some && !state_at_least_zero(in, &some))
+        return false;
+    struct value begins = share_part(run, size.work, size.loop, PLACE_START);
+    *start = begins.terms[0].symbol;
+    return true;
+}
+
+/* Whether this way out is that of a loop whose turns go round the threads: from the thread's number on by the team's
+ * size, up to a limit that is the same for all. */
+static bool ends_cycle(struct run *run, const struct state *in, const struct loop_exit *exit, int place, uint32_t instance)
+{
+    struct value difference, first;
+    uint32_t counter = run->symbols.loops[instance].counter;
+    if (!value_add(&exit->left, &exit->right, -1, &difference) || difference.space != SPACE_NUMBER)
+        return false;
+    int64_t factor = 0, thread = 0, team = 0;
+    first = difference;
+    for (size_t i = 0; i < difference.count; i++) {
+        struct symbol symbol = run->symbols.all[difference.terms[i].symbol];
+        int64_t times = difference.terms[i].factor;
+        struct value term = value_of_symbol(difference.terms[i].symbol, 0);
+        bool round = symbol.kind == SYMBOL_PRODUCT
+                     && ((symbol.left == counter && run->symbols.all[symbol.right].kind == SYMBOL_TEAM)
+                         || (symbol.right == counter && run->symbols.all[symbol.left].kind == SYMBOL_TEAM));
+        if ((symbol.kind == SYMBOL_CYCLE && symbol.loop == instance) || round) {
+            if (factor != 0)
+                return false;
+            factor = times;
+            if (symbol.kind == SYMBOL_CYCLE)
+                thread += times; /* the symbol stands for the thread's number and its rounds */
+        } else if (symbol.kind == SYMBOL_THREAD) {
+            thread += times;
+        } else if (symbol.kind == SYMBOL_TEAM) {
+            team += times;
+        } else if (symbol.kind != SYMBOL_LOAD && symbol.kind != SYMBOL_OTHER && symbol.kind != SYMBOL_TURN) {
+            return false;
+        } else if (symbol.partial || symbol_varies(&run->symbols, difference.terms[i].symbol, instance)) {
+            return false;
+        } else {
+            continue;
+        }
+        if (!value_add(&first, &term, -times, &first))
+            return false;
+    }
+    if (factor == 0 || thread != factor || team != factor * place)
+        return false;
+    bool up = factor > 0;
+    if (up ? exit->condition != CONDITION_GREATER_OR_EQUAL && exit->condition != CONDITION_GREATER
+           : exit->condition != CONDITION_LESS_OR_EQUAL && exit->condition != CONDITION_LESS)
+        return false;
+    if (place == 0)
+        return true;
+    /* After the turn: the thread's own number must be below the limit. */
+    struct value number = value_of_symbol(symbol_of(&run->symbols, 1, SYMBOL_THREAD, 0), 0), zero = value_number(0), below;
+    if (!value_add(&first, &number, factor, &first) || !value_add(&zero, &first, up ? -1 : 1, &below))
+        return false;
+    below.offset -= exit->condition == CONDITION_GREATER_OR_EQUAL || exit->condition == CONDITION_LESS_OR_EQUAL;
+    below.taints = below.flags = 0;
+    return state_at_least_zero(in, &below);
+}
+
+/* Whether a way out is taken by all threads in their first turns, or by none: its condition is the same for all threads and
+ * turns. What is loaded for it may not change meanwhile, as in is_reloaded(). */
+static bool leaves_at_once(const struct run *run, const struct loop_exit *exit, uint32_t instance)
+{
+    struct value difference;
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_MEMORY | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
+    if (!value_add(&exit->left, &exit->right, -1, &difference) || (difference.taints & tells) || difference.count == 0)
+        return false;
+    for (size_t i = 0; i < difference.count; i++) {
+        const struct symbol *symbol = &run->symbols.all[difference.terms[i].symbol];
+        bool loaded = symbol->kind == SYMBOL_LOAD && !(symbol->taints & tells) && !symbol->partial;
+        if (!loaded && (symbol->kind != SYMBOL_OTHER || symbol_varies(&run->symbols, difference.terms[i].symbol, instance)))
+            return false;
+    }
+    return true;
+}
+
+/* How the loop divides work. All its ways out must say the same: a loop that is left earlier does only a part. */
+static enum loop_mode mode_of(struct run *run, const struct frame *frame, int32_t loop, const struct state *in,
+                              const struct exits *exits, uint32_t instance, uint32_t *start)
+{
+    enum loop_mode mode = LOOP_WHOLE;
+    uint32_t other_start = 0;
+    size_t found = 0;
+    for (size_t i = 0; i < exits->count; i++) {
+        const struct loop_exit *exit = &exits->all[i];
+        if (leaves_at_once(run, exit, instance))
+            continue;
+        int place = place_of_exit(frame, loop, exits, exit);
+        struct value difference;
+        uint32_t symbol;
+        enum loop_mode own = LOOP_WHOLE;
+        if (value_add(&exit->left, &exit->right, -1, &difference) && value_is_symbol(&difference, &symbol)
+            && run->symbols.all[symbol].kind == SYMBOL_MORE)
+            own = LOOP_CHUNKS;
+        else if (place >= 0 && ends_part(run, in, exit, place, instance, &other_start))
+            own = LOOP_SHARE;
+        else if (place >= 0 && ends_cycle(run, in, exit, place, instance))
+            own = LOOP_CYCLES;
+        if (own == LOOP_WHOLE || (found++ > 0 && (own != mode || other_start != *start)))
+            return LOOP_WHOLE;
+        mode = own;
+        *start = other_start;
+    }
+    return mode;
+}
+
+static bool learn(struct run *run, struct frame *frame, int32_t loop, struct changes *changes, const struct state *in,
+                  const struct state *turn, const struct exits *exits, uint32_t instance)
+{
+    bool more = false;
+    uint16_t exit_taints = 0;
+    for (size_t i = 0; i < exits->count; i++)
+        exit_taints |= value_compared(&exits->all[i].left, &exits->all[i].right) & (TAINTS_NUMBER | TAINT_SHARE);
+    more |= exit_taints != changes->exit_taints;
+    changes->exit_taints = exit_taints;
+    uint32_t start = 0;
+    enum loop_mode mode = mode_of(run, frame, loop, in, exits, instance, &start);
+    struct loop_instance *of = &run->symbols.loops[instance];
+    if (mode != (enum loop_mode)of->mode || start != of->start) {
+        /* What was learned of sums was learned as if each thread took every turn. */
+        of->mode = (uint16_t)mode;
+        of->start = start;
+        forget_changes(changes, true);
+        return true;
+    }
+    bool stores[] = {of->stores_stack, of->stores_thread, of->stores_heap};
+    for (size_t i = 0; i < 4 && exits->back != NULL; i++) {
+        more |= (exits->back->turn_taints[i] & ~changes->turn_taints[i]) != 0;
+        changes->turn_taints[i] |= exits->back->turn_taints[i];
+    }
+    more |= memcmp(stores, changes->stores, sizeof stores) != 0;
+    memcpy(changes->stores, stores, sizeof stores);
+    const struct state *end = exits->back;
+    if (end == NULL)
+        return more;
+    if ((end->stack_version != turn->stack_version && !changes->stack_changes)
+        || (end->thread_version != turn->thread_version && !changes->thread_changes) || end->arrays_from < changes->arrays_from) {
+        changes->stack_changes |= end->stack_version != turn->stack_version;
+        changes->thread_changes |= end->thread_version != turn->thread_version;
+        changes->arrays_from = end->arrays_from;
+        more = true;
+    }
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        more |= learn_change(run, changes, &changes->registers[r], &in->registers[r], &turn->registers[r], &end->registers[r],
+                             instance);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
+        struct changing *change = &changes->vectors[v], before = *change;
+        const struct vector *first = &turn->vectors[v], *last = &end->vectors[v];
+        if (first->symbol == last->symbol)
+            continue;
+        bool again = first->loaded != 0 && first->loaded == last->loaded;
+        change->kind = again && change->kind != CHANGE_ANY ? CHANGE_RELOADED : CHANGE_ANY;
+        change->taints |= last->taints;
+        change->flags &= last->origin == first->origin ? last->flags : 0;
+        more |= before.kind != change->kind || before.taints != change->taints || before.flags != change->flags;
+    }
+    /* Own memory: what is there at a turn's end may be in its arrays at the next one's start. */
+    struct state *own = calloc(1, sizeof *own);
+    if (own == NULL) {
+        run->no_memory = true;
+        return false;
+    }
+    own->stack_taints = changes->stack_taints | end->stack_taints;
+    own->thread_taints = changes->thread_taints | end->thread_taints;
+    own->stack_float_taints = changes->stack_float_taints | end->stack_float_taints;
+    own->spilled_taints = changes->spilled_taints | end->spilled_taints;
+    own->thread_float_taints = changes->thread_float_taints | end->thread_float_taints;
+    for (size_t i = 0; i < end->slot_count; i++)
+        if (state_slot((struct state *)(uintptr_t)in, end->slots[i].place, end->slots[i].bytes) == NULL)
+            state_taint_slot(own, &end->slots[i]);
+    for (size_t i = 0; i < in->slot_count; i++) {
+        const struct slot *slot = &in->slots[i];
+        const struct slot *other = state_slot((struct state *)(uintptr_t)end, slot->place, slot->bytes);
+        uint16_t taints = slot->place >= THREAD_PLACES ? own->thread_taints | own->thread_float_taints
+                                                      : own->stack_taints | own->stack_float_taints | own->spilled_taints;
+        struct value gone = run_unknown(run, 1, (uint64_t)slot->place, taints, instance);
+        more |= learn_change(run, changes, &changes->slots[i], &slot->value, &turn->slots[i].value,
+                             other != NULL ? &other->value : &gone, instance);
+    }
+    bool stack_sums = changes->stack_sums && end->stack_sums, thread_sums = changes->thread_sums && end->thread_sums;
+    bool epoch = changes->epoch || end->epoch != turn->epoch;
+    more |= own->stack_taints != changes->stack_taints || own->thread_taints != changes->thread_taints
+            || own->stack_float_taints != changes->stack_float_taints || own->spilled_taints != changes->spilled_taints
+            || own->thread_float_taints != changes->thread_float_taints || stack_sums != changes->stack_sums
+            || thread_sums != changes->thread_sums || epoch != changes->epoch;
+    changes->stack_taints = own->stack_taints;
+    changes->thread_taints = own->thread_taints;
+    changes->stack_float_taints = own->stack_float_taints;
+    changes->spilled_taints = own->spilled_taints;
+    changes->thread_float_taints = own->thread_float_taints;
+    free(own);
+    changes->stack_sums = stack_sums;
+    changes->thread_sums = thread_sums;
+    changes->epoch = epoch;
+    return more;
 }
 
 /* Adds what the turns 0 .. counter - 1 have written to the state at a turn's start. */
@@ -840,11 +1386,11 @@ static void add_earlier_turns(struct run *run, struct state *turn, const struct 
         if (step > 0) {
             struct value high;
             if (value_add(&first.low, &moved, 1, &high))
-                state_add_range(&run->symbols, turn, &first.low, &high);
+                state_add_range(turn, &first.low, &high, range.earlier);
         } else {
             struct value low;
             if (value_add(&first.high, &moved, -1, &low))
-                state_add_range(&run->symbols, turn, &low, &first.high);
+                state_add_range(turn, &low, &first.high, range.earlier);
         }
     }
 }
@@ -866,44 +1412,382 @@ static void replace_counter(struct state *state, uint32_t counter, const struct 
     memcpy(all, state->ranges, count * sizeof all[0]);
     state->range_count = 0;
     for (size_t i = 0; i < count; i++)
-        state_add_range(NULL, state, &all[i].low, &all[i].high);
+        state_add_range(state, &all[i].low, &all[i].high, all[i].earlier);
 }
 
-/* A loop that only looks at shared memory until another thread changes it: whether it is left does not depend on what it
- * does itself. */
-static void check_wait(struct run *run, const struct exits *exits, uint32_t instance, bool barrier, uint64_t at)
+/* What a loop is made of, for a look at it. */
+struct looked {
+    struct frame *frame;
+    int32_t loop;
+    const struct state *in;
+    const struct changes *changes;
+    uint32_t instance, counter;
+    const struct state *earlier; /* what a turn's end says of earlier turns (add_earlier_turns); NULL: nothing */
+    uint64_t written;            /* registers, by bit */
+};
+
+static void find_written(struct looked *looked)
 {
+    const struct function *function = looked->frame->function;
+    for (size_t b = 0; b < function->block_count; b++) {
+        const struct block *block = &function->blocks[b];
+        for (uint32_t i = 0; code_in_loop(function, (int32_t)b, looked->loop) && i < block->count; i++) {
+            const struct instruction *instruction = &function->instructions[block->first + i];
+            for (size_t o = 0; o < instruction->count; o++) {
+                const struct operand *operand = &instruction->operands[o];
+                bool is_register = operand->kind == OPERAND_REGISTER && operand->number < REGISTERS;
+                if (is_register && operand->writes)
+                    looked->written |= UINT64_C(1) << operand->number;
+            }
+            looked->written |= instruction->writes_more;
+            if (instruction->flow == FLOW_CALL || instruction->flow == FLOW_CALL_INDIRECT)
+                looked->written |= ~UINT64_C(0) << REGISTER_VECTOR | CALL_CHANGES;
+        }
+    }
+    looked->written &= ~(UINT64_C(1) << RSP);
+}
+
+static void look_at(uint16_t *taints, bool carried, uint16_t learned)
+{
+    *taints = (uint16_t)((*taints & ~(TAINT_LOADED | TAINT_LOCK)) | (carried ? TAINT_LOCK : 0) | (learned & TAINT_LOADED));
+}
+
+/* A turn's start for a look. `learned` has the taints of earlier turns' ends. */
+static void make_look(struct run *run, struct state *turn, const struct looked *looked, const struct state *learned)
+{
+    make_turn(run, turn, looked->in, looked->changes, looked->instance, looked->frame);
+    if (looked->earlier != NULL)
+        add_earlier_turns(run, turn, looked->earlier, looked->counter, looked->instance);
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        look_at(&turn->registers[r].taints, looked->written >> r & 1, learned->registers[r].taints);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
+        look_at(&turn->vectors[v].taints, looked->written >> (v + REGISTER_VECTOR) & 1, learned->vectors[v].taints);
+    for (size_t i = 0; i < turn->slot_count; i++) {
+        struct slot *slot = &turn->slots[i];
+        bool changes = looked->changes->slots[i].kind != CHANGE_NONE;
+        const struct slot *end = state_slot((struct state *)(uintptr_t)learned, slot->place, slot->bytes);
+        look_at(&slot->value.taints, changes, end != NULL ? end->value.taints : 0);
+    }
+    look_at(&turn->stack_taints, false, learned->stack_taints);
+    look_at(&turn->thread_taints, false, learned->thread_taints);
+    look_at(&turn->stack_float_taints, false, learned->stack_float_taints);
+    look_at(&turn->thread_float_taints, false, learned->thread_float_taints);
+    look_at(&turn->spilled_taints, false, learned->spilled_taints);
+    look_at(&turn->left.taints, false, 0);
+    for (size_t i = 0; i < turn->branch_count; i++)
+        turn->branches[i].taints &= (uint16_t)~(TAINT_LOADED | TAINT_LOCK);
+}
+
+static bool learn_taints(uint16_t *taints, uint16_t end)
+{
+    bool more = end & ~*taints & TAINT_LOADED;
+    *taints |= end & TAINT_LOADED;
+    return more;
+}
+
+/* Adds what a turn's end has to what is known of ends. True: it is more. */
+static bool learn_look(struct state *learned, const struct state *end)
+{
+    bool more = false;
+    struct state *areas = learned;
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        more |= learn_taints(&learned->registers[r].taints, end->registers[r].taints);
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++)
+        more |= learn_taints(&learned->vectors[v].taints, end->vectors[v].taints);
+    for (size_t i = 0; i < end->slot_count; i++) {
+        const struct slot *slot = &end->slots[i];
+        struct slot *same = state_slot(learned, slot->place, slot->bytes);
+        bool thread = slot->place >= THREAD_PLACES;
+        if (same != NULL)
+            more |= learn_taints(&same->value.taints, slot->value.taints);
+        if (same == NULL && (slot->holds & HOLDS_INTEGER))
+            more |= learn_taints(thread ? &areas->thread_taints : &areas->spilled_taints, slot->value.taints);
+        if (same == NULL && (slot->holds & HOLDS_FLOATING))
+            more |= learn_taints(thread ? &areas->thread_float_taints : &areas->stack_float_taints, slot->value.taints);
+    }
+    more |= learn_taints(&areas->stack_taints, end->stack_taints);
+    more |= learn_taints(&areas->thread_taints, end->thread_taints);
+    more |= learn_taints(&areas->stack_float_taints, end->stack_float_taints);
+    more |= learn_taints(&areas->thread_float_taints, end->thread_float_taints);
+    more |= learn_taints(&areas->spilled_taints, end->spilled_taints);
+    return more;
+}
+
+/* Whether the loop ends when another thread changes shared memory. `exits` becomes what the look has found. */
+static bool look(struct run *run, const struct looked *looked, bool floats, bool still, bool branches, struct exits *exits)
+{
+    struct state *learned = calloc(1, sizeof *learned), *turn = malloc(sizeof *turn);
+    /* Inner loops learn anew what they are: what is known of them outside the look stays. */
+    size_t count = run->symbols.loop_count;
+    struct loop_instance *loops = malloc((count + 1) * sizeof *loops);
+    if (learned == NULL || turn == NULL || loops == NULL) {
+        run->no_memory = true;
+        free(learned);
+        free(turn);
+        free(loops);
+        return false;
+    }
+    memcpy(loops, run->symbols.loops, count * sizeof *loops);
+    uint16_t heap = run->heap_taints;
+    assert(!run->silent && run->look.loop == 0);
+    run->heap_taints &= (uint16_t)~(TAINT_LOADED | TAINT_LOCK);
+    run->silent = true;
+    run->look = (struct wait_look){.loop = looked->instance, .floats = floats, .still = still, .branches = branches};
+    memcpy(learned->slots, looked->in->slots, looked->in->slot_count * sizeof learned->slots[0]);
+    learned->slot_count = looked->in->slot_count;
+    for (size_t i = 0; i < learned->slot_count; i++)
+        learned->slots[i].value.taints = 0;
+    bool more = true;
+    for (unsigned round = 0; round < LOOKS_MAX && more && !out_of_steps(run, 0); round++) {
+        size_t sums = run->look.sum_count;
+        uint16_t before = run->heap_taints;
+        exits_free(exits);
+        make_look(run, turn, looked, learned);
+        run_once(run, looked->frame, looked->loop, turn, exits);
+        more = exits->back != NULL && learn_look(learned, exits->back);
+        more |= (sums == 0 && run->look.sum_count > 0) || before != run->heap_taints;
+    }
+    bool clean = exits->count == 0, any = false;
+    for (size_t i = 0; i < exits->count; i++) {
+        const struct loop_exit *exit = &exits->all[i];
+        bool polls = polled(&exit->left, &exit->right), under = false;
+        for (size_t b = 0; b < exit->state->branch_count; b++)
+            under |= exit->state->branches[b].taints & TAINT_LOADED;
+        any |= polls;
+        clean |= !polls && !under;
+    }
+    bool waits = more || run->look.lost || any || !clean
+                 || (run->look.polls && run->symbols.loops[looked->instance].yields);
+    memcpy(run->symbols.loops, loops, count * sizeof *loops);
+    free(loops);
+    run->heap_taints = heap;
+    run->look = (struct wait_look){0};
+    run->silent = false;
+    free(learned);
+    free(turn);
+    return waits;
+}
+
+/* True if the number of turns alone comes nearer to this way out in each turn. */
+static bool ends_by_turns(const struct run *run, const struct loop_exit *exit, const struct looked *looked)
+{
+    struct value difference, rest, turn = value_of_symbol(looked->counter, 0);
+    if (!value_add(&exit->left, &exit->right, -1, &difference))
+        return false;
+    int64_t factor = value_factor(&difference, looked->counter);
+    return factor != 0 && value_add(&difference, &turn, -factor, &rest)
+           && !value_varies(&run->symbols, &rest, looked->instance);
+}
+
+static bool in_each_turn(const struct function *function, int32_t loop, int32_t block)
+{
+    int32_t header = function->loops[loop].header;
+    for (size_t b = 0; b < function->block_count; b++) {
+        int32_t at = (int32_t)b;
+        const struct block *last = &function->blocks[b];
+        if (!code_in_loop(function, at, loop) || (last->next[0] != header && last->next[1] != header))
+            continue;
+        while (at != block && at != header && at >= 0)
+            at = function->blocks[at].dominator;
+        if (at != block)
+            return false;
+    }
+    return true;
+}
+
+/* A loop that looks at shared memory until another thread changes it: whether it is left does not depend on what it does
+ * itself. `loads`: whether its turns read shared memory at all. */
+static void check_wait(struct run *run, struct looked *looked, const struct exits *exits, bool barrier, bool loads)
+{
+    uint32_t instance = looked->instance;
+    uint64_t at = block_address(looked->frame, looked->frame->function->loops[looked->loop].header);
+    bool still_loads = true, fixed = true;
+    bool counts = !run->symbols.loops[instance].yields; /* all its ends are turns that come by themselves */
+    uint16_t numbers = state_branch_taints(looked->in);
     for (size_t i = 0; i < exits->count; i++) {
         const struct value *sides[] = {&exits->all[i].left, &exits->all[i].right};
-        if (!((taints_of(sides[0]) | taints_of(sides[1])) & TAINT_LOADED))
-            return;
+        uint16_t taints = value_compared(sides[0], sides[1]);
+        still_loads &= (taints & TAINT_LOADED) != 0;
         for (size_t s = 0; s < 2; s++)
             for (size_t t = 0; t < sides[s]->count; t++) {
                 const struct symbol *symbol = &run->symbols.all[sides[s]->terms[t].symbol];
+                bool varies = symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance);
                 bool still = symbol->kind == SYMBOL_LOAD
                              && !(symbol->left != 0 && loop_inner(&run->symbols, symbol->left, instance) == symbol->left);
-                if (!still && symbol_varies(&run->symbols, sides[s]->terms[t].symbol, instance))
-                    return;
+                still_loads &= still || !varies;
+                fixed &= !varies;
             }
+        counts &= ends_by_turns(run, &exits->all[i], looked) && in_each_turn(looked->frame->function, looked->loop, exits->all[i].from);
+        fixed &= !(taints & TAINT_LOADED);
+        numbers |= taints;
     }
+    /* For ever, or not at all. */
+    if (fixed && numbered(numbers))
+        run_reject(run, VSCAF_REASON_TELLS, at, "");
     if (exits->count == 0 || barrier)
         return;
+    struct exits seen = {0};
+    bool waits = still_loads, later = false;
+    if (!waits && loads && !counts) {
+        find_written(looked);
+        if (run->epochs) {
+            waits = look(run, looked, false, false, true, &seen);
+        } else {
+            /* The section stores no integers in shared memory, but it may store others. */
+            waits = look(run, looked, true, false, false, &seen) || look(run, looked, true, true, true, &seen);
+            later = waits;
+        }
+    }
+    if (!waits) {
+        exits_free(&seen);
+        return;
+    }
     /* Flags of the threads: by the rule for such places (inspect.c). */
-    bool flags = true;
-    for (size_t i = 0; i < exits->count; i++) {
+    bool flags = seen.count == 0 || seen.count == exits->count;
+    for (size_t i = 0; i < exits->count && flags; i++) {
         uint32_t left, right;
         const struct symbol *symbol = NULL;
+        uint16_t taints = exits->all[i].left.taints;
         if (value_is_symbol(&exits->all[i].left, &left))
             symbol = &run->symbols.all[left];
-        if ((symbol == NULL || symbol->kind != SYMBOL_LOAD) && value_is_symbol(&exits->all[i].right, &right))
+        if ((symbol == NULL || symbol->kind != SYMBOL_LOAD) && value_is_symbol(&exits->all[i].right, &right)) {
             symbol = &run->symbols.all[right];
-        if (symbol != NULL && symbol->kind == SYMBOL_LOAD && numbered(symbol->taints))
+            taints = exits->all[i].right.taints;
+        }
+        bool neither = seen.count > 0
+                       && !((seen.all[i].left.taints | seen.all[i].right.taints) & (TAINT_LOADED | TAINT_LOCK));
+        /* The symbol may have taints of a first look, before it was known how loops around divide work. */
+        if (symbol != NULL && symbol->kind == SYMBOL_LOAD && numbered(symbol->taints) && numbered(taints))
             memory_note_wait(run, symbol->work);
         else
-            flags = false;
+            flags = neither;
     }
-    if (!flags)
+    exits_free(&seen);
+    if (!flags && later) {
+        run->waits_for_float = true;
+        run->waits_at = at;
+    } else if (!flags) {
         run_reject(run, VSCAF_REASON_WAITS, at, "");
+    }
+}
+
+/* What decides how often a loop turned, if it was left here: its conditions, and the ways inside it that lead here. */
+static uint16_t ended_by(const struct changes *changes, const struct state *in, const struct state *left)
+{
+    uint16_t taints = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
+    for (size_t i = 0; i < left->branch_count; i++) {
+        const struct open_branch *branch = &left->branches[i];
+        bool before = false;
+        for (size_t j = 0; j < in->branch_count; j++)
+            before |= in->branches[j].function == branch->function && in->branches[j].joins == branch->joins;
+        if (!before)
+            taints |= branch->divides ? TAINT_SHARE : branch->guard ? 0 : branch->taints & (TAINTS_NUMBER | TAINT_SHARE);
+    }
+    return taints;
+}
+
+static bool same_value(const struct value *one, const struct value *other)
+{
+    struct value left = *one, right = *other;
+    left.taints = right.taints = left.flags = right.flags = 0;
+    return value_equal(&left, &right);
+}
+
+/* Marks a value that depends on how often the thread took the loop's turns, or on which they were. */
+static void mark_left(struct run *run, struct value *value, uint16_t taints, uint64_t place)
+{
+    uint16_t flags = value->flags;
+    uint16_t origin = value->origin;
+    *value = run_unknown(run, place, value_hash(value), taints_of(value) | taints, value_loop(&run->symbols, value));
+    value->flags = flags;
+    value->origin = origin;
+}
+
+/* A loop's end. What a turn left is that of the last one, and of a divided loop each thread has another last turn. */
+static void leave_value(struct run *run, const struct state *state, struct value *value, const struct value *in,
+                        const struct changing *change, uint32_t instance, uint16_t exit_taints, uint64_t place, uint16_t origin)
+{
+    enum loop_mode mode = run->symbols.loops[instance].mode;
+    if (change->kind == CHANGE_NONE && same_value(value, in))
+        return;
+    if (mode != LOOP_WHOLE && value->origin == origin)
+        value->origin = in->flags & FLAG_SUM ? in->origin : 0;
+    uint16_t flags = value->flags;
+    /* The turn is gone from it. */
+    if (!value_varies(&run->symbols, value, instance))
+        value->taints &= (uint16_t)~TAINT_TURN;
+    share_recognize(run, state, value);
+    value->flags = flags;
+    uint16_t taints = mode != LOOP_WHOLE && (value->taints & TAINT_TURN) ? TAINT_SHARE : mode == LOOP_WHOLE ? exit_taints : 0;
+    value->taints &= (uint16_t)(mode != LOOP_WHOLE ? ~TAINT_TURN : ~0);
+    if (taints)
+        mark_left(run, value, taints, place);
+}
+
+static uint16_t without_turn(uint16_t taints)
+{
+    return taints & TAINT_TURN ? (uint16_t)((taints & ~TAINT_TURN) | TAINT_SHARE) : taints;
+}
+
+static void leave_shares(struct run *run, struct state *left, const struct state *in, const struct changes *changes,
+                         uint32_t instance, uint16_t exit_taints)
+{
+    uint64_t key = run->symbols.loops[instance].key;
+    bool whole = run->symbols.loops[instance].mode == LOOP_WHOLE;
+    if (!whole) {
+        left->in_share--;
+        for (size_t i = 0; i < left->range_count && left->in_share == 0; i++)
+            left->ranges[i].earlier = false;
+        left->stack_taints = without_turn(left->stack_taints);
+        left->stack_float_taints = without_turn(left->stack_float_taints);
+        left->thread_taints = without_turn(left->thread_taints);
+        left->thread_float_taints = without_turn(left->thread_float_taints);
+        for (size_t i = 0; i < 4; i++)
+            left->turn_taints[i] = without_turn((uint16_t)(left->turn_taints[i] | in->turn_taints[i]));
+        left->spilled_taints = without_turn(left->spilled_taints);
+        run->heap_taints = without_turn(run->heap_taints);
+    } else if (exit_taints) {
+        if (left->stack_version != in->stack_version)
+            state_taint_own(left, false, HOLDS_EITHER, exit_taints);
+        if (left->thread_version != in->thread_version)
+            state_taint_own(left, true, HOLDS_EITHER, exit_taints);
+        run->heap_taints |= changes->stores[2] ? exit_taints : 0;
+    }
+    for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
+        leave_value(run, left, &left->registers[r], &in->registers[r], &changes->registers[r], instance, exit_taints,
+                    hash_mix64(key, r), origin_of_register(r));
+    for (unsigned v = 0; v < REGISTERS - REGISTER_VECTOR; v++) {
+        struct vector *vector = &left->vectors[v];
+        if (vector->symbol == in->vectors[v].symbol && changes->vectors[v].kind == CHANGE_NONE)
+            continue;
+        if (!whole && vector->origin == origin_of_vector(v))
+            vector->origin = in->vectors[v].flags & FLAG_SUM ? in->vectors[v].origin : 0;
+        vector->taints = whole ? vector->taints | exit_taints : without_turn(vector->taints);
+    }
+    for (size_t s = 0; s < left->slot_count; s++) {
+        struct slot *slot = &left->slots[s];
+        static const struct changing any = {.kind = CHANGE_ANY};
+        const struct changing *change = &any;
+        const struct value *before = &slot->value;
+        uint16_t origin = 0xffff;
+        for (size_t i = 0; i < in->slot_count; i++)
+            if (in->slots[i].place == slot->place && in->slots[i].bytes == slot->bytes) {
+                change = &changes->slots[i];
+                before = &in->slots[i].value;
+                origin = origin_of_slot(i);
+            }
+        leave_value(run, left, &slot->value, before, change, instance, exit_taints, hash_mix64(key, (uint64_t)slot->place), origin);
+    }
+}
+
+/* How many turns there are. */
+static void note_limit(struct run *run, const struct exits *exits, uint32_t counter, uint32_t instance)
+{
+    struct value turns;
+    run->symbols.all[counter].has_most = false;
+    for (size_t i = 0; i < exits->count && !run->symbols.all[counter].has_most; i++)
+        if (turns_until(run, &exits->all[i], counter, instance, &turns))
+            symbol_limit(&run->symbols, counter, &turns);
 }
 
 static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t outer, struct exits *outer_exits)
@@ -930,7 +1814,7 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
     uint32_t counter = symbol_of(&run->symbols, hash_mix64(key, 400), SYMBOL_COUNTER, instance);
     struct changes *changes = calloc(1, sizeof *changes);
     struct state *turn = malloc(sizeof *turn);
-    struct exits exits = {0};
+    struct exits exits = {.instance = instance};
     if (changes == NULL || turn == NULL || counter == 0 || instance == 0) {
         run->no_memory |= changes == NULL || turn == NULL;
         free(changes);
@@ -938,73 +1822,81 @@ static void run_loop(struct run *run, struct frame *frame, int32_t loop, int32_t
         free(in);
         return;
     }
-    forget_changes(changes);
+    forget_changes(changes, false);
+    run->symbols.loops[instance].counter = counter;
+    run->symbols.loops[instance].mode = LOOP_WHOLE;
+    run->symbols.loops[instance].start = 0;
+    run->symbols.loops[instance].before = in;
+    changes->arrays_from = INT64_MAX;
     bool silent = run->silent, stable = false;
     run->loop = instance;
     run->context = key;
     run->silent = true;
-    for (unsigned round = 0; round < ROUNDS_MAX && !stable && !out_of_steps(run, 0); round++) {
-        exits_free(&exits);
-        make_turn(run, turn, in, changes, instance, counter, frame);
-        run_once(run, frame, loop, turn, &exits);
-        stable = !learn(run, changes, in, turn, &exits, instance);
-        if (changes->wrong)
-            forget_changes(changes);
+    /* First without what earlier turns have written to own memory, which follows from how places change. */
+    bool lenient = run->lenient;
+    struct value turns;
+    struct state *written = NULL; /* at a turn's end, without what earlier turns have written */
+    for (int known = 0; known < 2; known++) {
+        run->lenient = lenient || !known;
+        stable = false;
+        if (known && exits.back != NULL) {
+            written = exits.back;
+            exits.back = NULL;
+            note_limit(run, &exits, counter, instance);
+        }
+        for (unsigned round = 0; round < ROUNDS_MAX && !stable && !out_of_steps(run, 0); round++) {
+            exits_free(&exits);
+            make_turn(run, turn, in, changes, instance, frame);
+            if (written != NULL)
+                add_earlier_turns(run, turn, written, counter, instance);
+            run_once(run, frame, loop, turn, &exits);
+            stable = !learn(run, frame, loop, changes, in, turn, &exits, instance);
+            if (!changes->wrong)
+                continue;
+            forget_changes(changes, false);
+            free(written);
+            written = NULL;
+        }
     }
+    run->lenient = lenient;
     if (!stable && !out_of_steps(run, 0)) {
         run->silent = silent;
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, block_address(frame, of->header), "a loop that was not understood");
     }
-    /* How many turns there are. */
-    struct value turns;
-    run->symbols.all[counter].has_most = false;
-    for (size_t i = 0; i < exits.count; i++) {
-            if (!turns_until(run, &exits.all[i], counter, instance, &turns))
-            continue;
-        symbol_limit(&run->symbols, counter, &turns);
-        break;
-    }
-    /* Once more, and now what is found counts. What earlier turns have written is known. */
-    if (exits.back != NULL) {
-        struct state *end = exits.back;
-        exits.back = NULL;
-        make_turn(run, turn, in, changes, instance, counter, frame);
-        add_earlier_turns(run, turn, end, counter, instance);
-        free(end);
-    }
+    note_limit(run, &exits, counter, instance);
+    /* Once more, and now what is found counts. */
+    make_turn(run, turn, in, changes, instance, frame);
+    if (written != NULL)
+        add_earlier_turns(run, turn, written, counter, instance);
     exits_free(&exits);
     run->silent = silent;
-    uint64_t barriers = run->barriers;
+    uint64_t barriers = run->barriers, loads = run->loads;
     run_once(run, frame, loop, turn, &exits);
+    struct looked looked = {
+        .frame = frame, .loop = loop, .in = in, .changes = changes, .instance = instance, .counter = counter, .earlier = written};
     if (!silent)
-        check_wait(run, &exits, instance, run->barriers != barriers, block_address(frame, of->header));
+        check_wait(run, &looked, &exits, run->barriers != barriers, run->loads != loads);
+    free(written);
     run->loop = around;
     run->context = context;
     for (size_t i = 0; i < exits.count; i++) {
         struct state *left = exits.all[i].state;
-        if (turns_until(run, &exits.all[i], counter, instance, &turns)) {
+        uint16_t ended = ended_by(changes, in, left);
+        if (run->symbols.loops[instance].mode != LOOP_WHOLE && leaves_at_once(run, &exits.all[i], instance)) {
+            struct value first = value_number(0);
+            replace_counter(left, counter, &first);
+        } else if (turns_until(run, &exits.all[i], counter, instance, &turns)) {
+            turns.taints = ended;
             replace_counter(left, counter, &turns);
-            turns.taints = taints_of(&exits.all[i].left) | taints_of(&exits.all[i].right);
         }
-        left->in_share = left->in_share > changes->shares ? left->in_share - changes->shares : 0;
         size_t kept = 0;
         for (size_t b = 0; b < left->branch_count; b++)
             if (left->branches[b].joins != -2 - (int32_t)instance)
                 left->branches[kept++] = left->branches[b];
         left->branch_count = (uint16_t)kept;
-        /* How often the loop turned depends on its limit. */
-        uint8_t numbers = changes->exit_taints & (TAINTS_NUMBER | TAINT_SHARE);
-        for (unsigned r = 0; numbers && r < REGISTERS_GENERAL; r++)
-            if (changes->registers[r].kind == CHANGE_STEPS || (changes->registers[r].kind == CHANGE_ANY && changes->shares))
-                left->registers[r].taints |= numbers;
-        for (size_t s = 0; numbers && s < in->slot_count; s++) {
-            if (changes->slots[s].kind != CHANGE_STEPS && !(changes->slots[s].kind == CHANGE_ANY && changes->shares))
-                continue;
-            struct slot *slot = state_slot(left, in->slots[s].place, in->slots[s].bytes);
-            if (slot != NULL)
-                slot->value.taints |= numbers;
-        }
+        leave_shares(run, left, in, changes, instance, ended);
     }
+    run->symbols.loops[instance].before = NULL;
     pass_exits(run, frame, outer, &exits, outer_exits);
     exits_free(&exits);
     free(changes);
@@ -1024,6 +1916,8 @@ bool follow_function(struct run *run, uint64_t entry, struct state *state, uint6
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, function != NULL && !function->understood ? function->stopped_at : from, "");
         return false;
     }
+    if (run->calls > 0 && run->file->has_tls)
+        kept_add_function(run->thread_data, entry);
     uint64_t context = run->context;
     run->context = hash_mix64(context, from);
     run->entries[run->calls] = entry;

@@ -1,6 +1,5 @@
 #include "inspect.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,10 +33,30 @@ bool run_settled(const struct run *run)
     return run_rejected(run) && run->keeps;
 }
 
-struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint8_t taints, uint32_t loop)
+uint16_t run_choice_taints(const struct run *run)
+{
+    return TAINTS_NUMBER | TAINT_SHARE | (run->look.branches ? TAINT_LOADED : 0);
+}
+
+struct value run_unknown(struct run *run, uint64_t at, uint64_t from, uint16_t taints, uint32_t loop)
 {
     uint64_t key = hash_mix64(hash_mix64(hash_mix64(at, from), run->context), 500);
-    return value_of_symbol(symbol_of(&run->symbols, key, SYMBOL_OTHER, loop), taints);
+    uint32_t symbol = symbol_of(&run->symbols, key, SYMBOL_OTHER, loop);
+    if (symbol != 0)
+        run->symbols.all[symbol].partial = (taints & TAINT_SHARE) != 0;
+    return value_of_symbol(symbol, taints);
+}
+
+struct value run_chosen(struct run *run, uint64_t at, const struct value *value, uint16_t taints)
+{
+    taints &= run_choice_taints(run);
+    if (!(taints & TAINT_SHARE)) {
+        struct value chosen = *value;
+        chosen.taints |= taints;
+        chosen.flags = taints ? 0 : value->flags;
+        return chosen;
+    }
+    return run_unknown(run, at, value_hash(value), value_taints(value) | taints, value_loop(&run->symbols, value));
 }
 
 /* Places that are found by a thread's number: right for each team up to the number told if the section exchanges data
@@ -83,20 +102,28 @@ static void follow_section(struct run *run, struct state *state, const struct el
     run->epochs = epochs;
     state->reached = true;
     state->stack_sums = state->thread_sums = true;
+    state->arrays_from = INT64_MAX;
     for (unsigned r = 0; r < REGISTERS_GENERAL; r++)
         state->registers[r] = run_unknown(run, r, 600, 0, 0);
     state->registers[RSP] = (struct value){.space = SPACE_STACK};
     state->left = run_unknown(run, 1, 601, 0, 0);
     state->right = value_number(0);
+    state->compared_bits = 64;
+    for (unsigned v = REGISTER_VECTOR; v < REGISTERS; v++) {
+        struct value value = run_unknown(run, v, 602, 0, 0);
+        vector_set(run, state, v, &value, false, 0);
+    }
     if (kmpc) {
         struct value thread = value_of_symbol(symbol_of(&run->symbols, 1, SYMBOL_THREAD, 0), TAINT_THREAD);
         state->registers[RDI] = (struct value){.space = SPACE_STACK, .offset = CLANG_ARGUMENTS};
         state->registers[RSI] = (struct value){.space = SPACE_STACK, .offset = CLANG_ARGUMENTS + 64};
-        state_set_slot(state, CLANG_ARGUMENTS, 4, &thread, false);
+        state_set_slot(state, CLANG_ARGUMENTS, 4, &thread, HOLDS_INTEGER);
     }
     follow_function(run, section->address, state, 0);
     if (run->no_memory || run->symbols.no_memory)
         run_reject(run, VSCAF_REASON_UNREADABLE, 0, "no memory");
+    if (run->waits_for_float && run->stores_floats)
+        run_reject(run, VSCAF_REASON_WAITS, run->waits_at, "");
     if (run->heap_leaves && run->heap_numbers)
         run_reject(run, VSCAF_REASON_TELLS, 0, "");
     enum vscaf_verdict verdict = VSCAF_VERDICT_FREE;
@@ -231,6 +258,7 @@ int inspect_object(const void *bytes, size_t size, const uint64_t *also, size_t 
     struct kept_section *kept = calloc(result->count + 1, sizeof *kept);
     if (status == 0 && code != NULL && kept != NULL) {
         code->file = &file;
+        code->catches = imports(&file, "__cxa_begin_catch");
         bool gcc = imports(&file, "GOMP_parallel"), clang = imports(&file, "__kmpc_fork_call");
         for (size_t i = 0; i < result->count; i++) {
             struct inspect_section *section = &result->sections[i];

@@ -6,8 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Registers: numbers 0 to 31 are general, those from REGISTER_VECTOR on are vector registers. */
+/* Registers: numbers 0 to 31 are general, those from REGISTER_VECTOR on are vector registers. Registers that the rules do
+ * not follow one by one share a place: what one of them holds may be in all of them from then on. */
 #define REGISTERS_GENERAL 32u
+#define REGISTER_SHARED 30u /* this number and higher general ones are such places */
+#define REGISTER_STACKED 30u /* x86: those of x87 and MMX, and their status */
+#define REGISTER_MASKS 31u
 #define REGISTER_VECTOR 32u
 #define REGISTERS 64u
 #define REGISTER_NONE 255u
@@ -27,6 +31,7 @@ enum operation {
     OPERATION_ZERO,     /* first = 0 */
     OPERATION_DIVIDE,   /* x86: rdx:rax by the operand */
     OPERATION_EXTEND,   /* x86: cdq and its relatives: rdx from rax */
+    OPERATION_EXTEND_SELF, /* x86: cdqe: rax from its lower half */
     OPERATION_COMPARE,  /* sets the flags from first - second */
     OPERATION_TEST,     /* sets the flags from first & second */
     OPERATION_SELECT,   /* cmov: first = condition ? second : first */
@@ -37,7 +42,10 @@ enum operation {
     OPERATION_EXCHANGE_ADD,
     OPERATION_COMPARE_EXCHANGE,
     OPERATION_VECTOR_ADD, /* adds floating-point or vector values: first = second + third */
-    OPERATION_VECTOR_SCALE, /* multiplies, shuffles, converts: 0 stays 0 */
+    OPERATION_SHIFT_RIGHT, /* without the sign */
+    OPERATION_VECTOR_SUBTRACT,
+    OPERATION_VECTOR_MULTIPLY,
+    OPERATION_VECTOR_SCALE, /* shuffles, converts: 0 stays 0 */
     OPERATION_VECTOR_FUSED, /* first = a * b + c */
     OPERATION_EXTREME,    /* minimum or maximum */
     OPERATION_FILL,       /* stos */
@@ -67,6 +75,9 @@ enum condition {
     CONDITION_GREATER_OR_EQUAL,
 };
 
+/* What a place or a register may hold. Addresses are integers. */
+enum holds { HOLDS_INTEGER = 1, HOLDS_FLOATING = 2, HOLDS_EITHER = 3 };
+
 enum operand_kind { OPERAND_NONE, OPERAND_REGISTER, OPERAND_MEMORY, OPERAND_NUMBER };
 
 struct operand {
@@ -85,6 +96,9 @@ struct operand {
 
 #define OPERANDS 6u
 
+/* The flags that comparisons set: carry, parity, zero, sign, overflow. */
+#define INSTRUCTION_FLAGS UINT32_C(0x8c5)
+
 struct instruction {
     uint64_t address;
     uint8_t length;
@@ -94,8 +108,12 @@ struct instruction {
     bool locked;
     bool repeated;
     bool sets_flags, reads_flags;
-    bool moves_bytes; /* moves a vector register that may hold anything */
+    bool is_unsigned;  /* the condition compares numbers without a sign */
+    bool extends_sign; /* first = second, and its sign is in all upper bits */
+    uint8_t holds; /* what its operands in memory hold (enum holds) */
+    uint32_t flags_set, flags_read; /* which, by bit; those that are not defined afterwards count as set */
     uint8_t count; /* of operands */
+    uint8_t added; /* OPERATION_VECTOR_FUSED: the operand that is added, not multiplied; OPERANDS: none */
     uint8_t width; /* bytes of a fill or copy */
     uint16_t mnemonic; /* the decoder's, to tell results of different instructions apart */
     uint64_t target;   /* of direct jumps and calls */

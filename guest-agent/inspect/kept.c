@@ -18,22 +18,34 @@ static bool overlap(struct kept_range one, struct kept_range other)
     return one.start < other.end && other.start < one.end;
 }
 
+static bool append(uint64_t **numbers, size_t *count, size_t *room, uint64_t number)
+{
+    if (*count == *room) {
+        size_t more = *room ? 2 * *room : 64;
+        uint64_t *larger = realloc(*numbers, more * sizeof *larger);
+        if (larger == NULL)
+            return false;
+        *numbers = larger;
+        *room = more;
+    }
+    (*numbers)[(*count)++] = number;
+    return true;
+}
+
 void kept_add_site(struct kept_use *use, uint64_t address)
 {
     for (size_t i = use->site_count; i-- > 0 && i + 64 > use->site_count;)
         if (use->sites[i] == address)
             return;
-    if (use->site_count == use->site_room) {
-        size_t room = use->site_room ? 2 * use->site_room : 64;
-        uint64_t *sites = realloc(use->sites, room * sizeof *sites);
-        if (sites == NULL) {
-            use->no_memory = true;
+    use->no_memory |= !append(&use->sites, &use->site_count, &use->site_room, address);
+}
+
+void kept_add_function(struct kept_use *use, uint64_t entry)
+{
+    for (size_t i = 0; i < use->function_count; i++)
+        if (use->functions[i] == entry)
             return;
-        }
-        use->sites = sites;
-        use->site_room = room;
-    }
-    use->sites[use->site_count++] = address;
+    use->no_memory |= !append(&use->functions, &use->function_count, &use->function_room, entry);
 }
 
 void kept_add_written(const struct elf_file *file, struct kept_use *use, uint64_t offset)
@@ -52,6 +64,7 @@ void kept_add_written(const struct elf_file *file, struct kept_use *use, uint64_
 void kept_free(struct kept_use *use)
 {
     free(use->sites);
+    free(use->functions);
     *use = (struct kept_use){0};
 }
 
@@ -116,15 +129,8 @@ static int reach(struct code *code, uint64_t entry, uint64_t **seen, size_t *see
     for (size_t i = 0; i < *seen_count; i++)
         if ((*seen)[i] == entry)
             return 0;
-    if (*seen_count == *seen_room) {
-        size_t room = *seen_room ? 2 * *seen_room : 64;
-        uint64_t *more = realloc(*seen, room * sizeof *more);
-        if (more == NULL)
-            return -1;
-        *seen = more;
-        *seen_room = room;
-    }
-    (*seen)[(*seen_count)++] = entry;
+    if (!append(seen, seen_count, seen_room, entry))
+        return -1;
     const struct function *function = code_function(code, entry);
     if (function == NULL || !function->understood || *seen_count > 2000) {
         add_other(others, (struct kept_range){.end = UINT64_MAX});
@@ -142,12 +148,71 @@ static int reach(struct code *code, uint64_t entry, uint64_t **seen, size_t *see
     return 0;
 }
 
-/* Instructions outside the proven sections, found by decoding all code from its start. */
-static void sweep(const struct elf_file *file, const uint64_t *sites, size_t site_count, struct others *others)
+/* The proven sections together. */
+struct proven {
+    uint64_t *sites, *functions, *code; /* sorted; `code`: addresses of all instructions of sections and functions */
+    size_t site_count, site_room, function_count, function_room, code_count, code_room;
+    bool *called; /* of each function: other code may call it too */
+};
+
+static bool contains(const uint64_t *numbers, size_t count, uint64_t number)
+{
+    return count > 0 && bsearch(&number, numbers, count, sizeof *numbers, by_number) != NULL;
+}
+
+/* Other code has the address of what may be a function of proven sections. */
+static void note_called(struct proven *proven, uint64_t address)
+{
+    const uint64_t *found = proven->function_count == 0
+                                ? NULL : bsearch(&address, proven->functions, proven->function_count, sizeof address, by_number);
+    if (found != NULL)
+        proven->called[found - proven->functions] = true;
+}
+
+static bool add_code(struct code *code, struct proven *proven, uint64_t entry)
+{
+    const struct function *function = code_function(code, entry);
+    for (size_t i = 0; function != NULL && i < function->instruction_count; i++)
+        if (!append(&proven->code, &proven->code_count, &proven->code_room, function->instructions[i].address))
+            return false;
+    return true;
+}
+
+static bool add_proven(struct code *code, struct proven *proven, const struct kept_section *section)
+{
+    bool added = add_code(code, proven, section->entry);
+    for (size_t i = 0; added && i < section->use.site_count; i++)
+        added = append(&proven->sites, &proven->site_count, &proven->site_room, section->use.sites[i]);
+    for (size_t i = 0; added && i < section->use.function_count; i++)
+        added = append(&proven->functions, &proven->function_count, &proven->function_room, section->use.functions[i])
+                && add_code(code, proven, section->use.functions[i]);
+    return added;
+}
+
+static void free_proven(struct proven *proven)
+{
+    free(proven->sites);
+    free(proven->functions);
+    free(proven->code);
+    free(proven->called);
+}
+
+/* Instructions outside the proven sections, found by decoding all code from its start, and words that are addresses. */
+static void sweep(const struct elf_file *file, struct proven *proven, struct others *others)
 {
     for (size_t s = 0; s < file->segment_count; s++) {
         const Elf64_Phdr *segment = &file->segments[s];
-        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+        if (segment->p_type != PT_LOAD)
+            continue;
+        for (uint64_t at = (segment->p_vaddr + 7) & ~UINT64_C(7); at + 8 <= segment->p_vaddr + segment->p_filesz; at += 8) {
+            const unsigned char *bytes = elf_at(file, at, 8);
+            uint64_t word;
+            if (bytes == NULL)
+                break;
+            memcpy(&word, bytes, sizeof word);
+            note_called(proven, word);
+        }
+        if (!(segment->p_flags & PF_X))
             continue;
         for (uint64_t at = segment->p_vaddr; at < segment->p_vaddr + segment->p_filesz;) {
             size_t count = elf_code_bytes(file, at);
@@ -158,9 +223,14 @@ static void sweep(const struct elf_file *file, const uint64_t *sites, size_t sit
                 at++;
                 continue;
             }
-            if (refers(file, &instruction, &range)
-                && (sites == NULL || bsearch(&at, sites, site_count, sizeof *sites, by_number) == NULL))
+            if (refers(file, &instruction, &range) && !contains(proven->sites, proven->site_count, at))
                 add_other(others, range);
+            if (!contains(proven->code, proven->code_count, at)) {
+                note_called(proven, instruction.target);
+                for (size_t i = 0; i < instruction.count; i++)
+                    if (instruction.operands[i].kind == OPERAND_NUMBER || instruction.operands[i].absolute)
+                        note_called(proven, (uint64_t)instruction.operands[i].value);
+            }
             at += instruction.length;
         }
     }
@@ -173,26 +243,35 @@ int kept_check(struct code *code, struct kept_section *sections, size_t count)
     int status = 0;
     for (bool changed = true; changed && status == 0;) {
         changed = false;
-        size_t all = 0, seen_count = 0, seen_room = 0;
-        for (size_t i = 0; i < count; i++)
-            all += sections[i].use.site_count;
-        uint64_t *sites = malloc((all + 1) * sizeof *sites), *seen = NULL;
+        size_t seen_count = 0, seen_room = 0;
+        uint64_t *seen = NULL;
         struct others others = {0};
-        size_t site_count = 0;
-        if (sites == NULL)
-            return -1;
+        struct proven proven = {0};
         for (size_t i = 0; i < count && status == 0; i++) {
             const struct kept_section *section = &sections[i];
-            if (section->proven && !section->leaves) {
-                for (size_t u = 0; u < section->use.site_count; u++)
-                    sites[site_count++] = section->use.sites[u];
-            } else {
+            if (section->use.no_memory)
+                status = -1;
+            else if (section->proven && !section->leaves)
+                status = add_proven(code, &proven, section) ? 0 : -1;
+            else
                 status = reach(code, section->entry, &seen, &seen_count, &seen_room, &others);
-            }
         }
-        qsort(sites, site_count, sizeof *sites, by_number);
-        if (status == 0)
-            sweep(code->file, sites, site_count, &others);
+        proven.called = calloc(proven.function_count + 1, sizeof *proven.called);
+        if (proven.called == NULL)
+            status = -1;
+        if (status == 0) {
+            if (proven.site_count > 0)
+                qsort(proven.sites, proven.site_count, sizeof *proven.sites, by_number);
+            if (proven.function_count > 0)
+                qsort(proven.functions, proven.function_count, sizeof *proven.functions, by_number);
+            if (proven.code_count > 0)
+                qsort(proven.code, proven.code_count, sizeof *proven.code, by_number);
+            sweep(code->file, &proven, &others);
+        }
+        /* A function that a proven section shares with other code. */
+        for (size_t i = 0; i < proven.function_count && status == 0; i++)
+            if (proven.called[i])
+                status = reach(code, proven.functions[i], &seen, &seen_count, &seen_room, &others);
         for (size_t i = 0; i < count; i++) {
             struct kept_section *section = &sections[i];
             for (size_t w = 0; section->proven && !section->leaves && w < section->use.written_count; w++)
@@ -200,7 +279,7 @@ int kept_check(struct code *code, struct kept_section *sections, size_t count)
                     if (overlap(section->use.written[w], others.ranges[o]))
                         section->leaves = changed = true;
         }
-        free(sites);
+        free_proven(&proven);
         free(seen);
     }
     return status;

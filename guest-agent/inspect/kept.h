@@ -16,6 +16,8 @@ struct kept_range {
 struct kept_use {
     uint64_t *sites; /* addresses of instructions that refer to thread data */
     size_t site_count, site_room;
+    uint64_t *functions; /* entries of functions that it calls, in its own object */
+    size_t function_count, function_room;
     struct kept_range written[KEPT_RANGES_MAX];
     size_t written_count;
     bool no_memory;
@@ -24,6 +26,7 @@ struct kept_use {
 /* The whole object in the thread data that holds the place; if that is not known, all thread data. */
 struct kept_range kept_object(const struct elf_file *file, uint64_t offset);
 void kept_add_site(struct kept_use *use, uint64_t address);
+void kept_add_function(struct kept_use *use, uint64_t entry);
 void kept_add_written(const struct elf_file *file, struct kept_use *use, uint64_t offset);
 void kept_free(struct kept_use *use);
 

@@ -27,8 +27,9 @@ enum known_class {
 struct known_function {
     const char *name;
     unsigned char class;
-    /* For each argument: r read, w written, W written as many bytes as the third says, R read so, i the address is kept for
-     * the call only, - a number. */
+    /* For each argument: r read, w 8 bytes are written, v 4 bytes, u 16 bytes, W as many bytes as the third argument says,
+     * R read so, i an address that is used for the call only, - a number. f is a floating-point number, in a register of its
+     * own kind. What a plain function returns and writes depends on all of these, and on all that it reads. */
     const char *effects;
 };
 

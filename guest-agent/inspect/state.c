@@ -1,6 +1,5 @@
 #include "state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <stddef.h>
 #include <string.h>
@@ -36,41 +35,61 @@ void state_forget_places(struct state *state, int64_t from, int64_t end, bool po
     state->slot_count = (uint16_t)kept;
 }
 
-void state_taint_own(struct state *state, bool thread, bool floating, uint8_t taints)
+void state_taint_own(struct state *state, bool thread, enum holds holds, uint16_t taints)
 {
-    *(thread ? (floating ? &state->thread_float_taints : &state->thread_taints)
-             : (floating ? &state->stack_float_taints : &state->stack_taints)) |= taints;
+    if (holds & HOLDS_INTEGER)
+        *(thread ? &state->thread_taints : &state->stack_taints) |= taints;
+    if (holds & HOLDS_FLOATING)
+        *(thread ? &state->thread_float_taints : &state->stack_float_taints) |= taints & (uint16_t)~TAINTS_MEMORY;
+    if (holds & HOLDS_INTEGER)
+        state->turn_taints[thread] |= taints;
+    if (holds & HOLDS_FLOATING)
+        state->turn_taints[2 + thread] |= taints & (uint16_t)~TAINTS_MEMORY;
+}
+
+uint16_t state_own_taints(const struct state *state, bool thread, enum holds holds, bool this_turn)
+{
+    uint16_t taints = 0;
+    if (this_turn)
+        return (uint16_t)((holds & HOLDS_INTEGER ? state->turn_taints[thread] : 0)
+                          | (holds & HOLDS_FLOATING ? state->turn_taints[2 + thread] : 0));
+    if (holds & HOLDS_INTEGER)
+        taints |= thread ? state->thread_taints : state->stack_taints;
+    if (holds & HOLDS_FLOATING)
+        taints |= thread ? state->thread_float_taints : state->stack_float_taints;
+    return taints;
 }
 
 void state_taint_slot(struct state *state, const struct slot *slot)
 {
-    if (slot->place >= THREAD_PLACES || slot->floating)
-        state_taint_own(state, slot->place >= THREAD_PLACES, slot->floating, slot->value.taints);
-    else
-        state->spilled_taints |= slot->value.taints;
+    bool thread = slot->place >= THREAD_PLACES;
+    if (thread || (slot->holds & HOLDS_FLOATING))
+        state_taint_own(state, thread, thread ? (enum holds)slot->holds : HOLDS_FLOATING, value_taints(&slot->value));
+    if (!thread && (slot->holds & HOLDS_INTEGER))
+        state->spilled_taints |= value_taints(&slot->value);
 }
 
-bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, bool floating)
+bool state_set_slot(struct state *state, int64_t place, unsigned bytes, const struct value *value, enum holds holds)
 {
+    struct slot set = {.place = place, .bytes = (uint16_t)bytes, .holds = (uint16_t)holds, .value = *value};
+    /* Another size at the same place would be out of date. What is left of a larger one may still be read. */
+    bool others = false;
+    for (size_t i = 0; i < state->slot_count; i++) {
+        const struct slot *slot = &state->slots[i];
+        bool overlaps = slot->place < place + bytes && slot->place + slot->bytes > place;
+        others |= overlaps && (slot->place != place || slot->bytes != bytes);
+        if (overlaps && (slot->place < place || slot->place + slot->bytes > place + bytes))
+            state_taint_slot(state, slot);
+    }
     struct slot *same = state_slot(state, place, bytes);
-    if (same != NULL) {
-        same->value = *value;
-        same->floating = floating;
-        /* Another size at the same place would be out of date. */
-        for (size_t i = 0; i < state->slot_count; i++) {
-            const struct slot *slot = &state->slots[i];
-            if (slot != same && slot->place < place + bytes && slot->place + slot->bytes > place) {
-                struct value kept = *value;
-                state_forget_places(state, place, place + bytes, true);
-                return state_set_slot(state, place, bytes, &kept, floating);
-            }
-        }
+    if (same != NULL && !others) {
+        *same = set;
         return true;
     }
     state_forget_places(state, place, place + bytes, true);
     if (state->slot_count == SLOTS_MAX)
         return false;
-    state->slots[state->slot_count++] = (struct slot){.place = place, .bytes = (uint8_t)bytes, .floating = floating, .value = *value};
+    state->slots[state->slot_count++] = set;
     return true;
 }
 
@@ -81,15 +100,16 @@ static bool distance(const struct value *one, const struct value *other, int64_t
     return value_add(other, one, -1, &difference) && value_is_number(&difference, bytes);
 }
 
-void state_add_range(const struct symbols *symbols, struct state *state, const struct value *low, const struct value *high)
+void state_add_range(struct state *state, const struct value *low, const struct value *high, bool earlier)
 {
-    struct range range = {.low = *low, .high = *high};
+    struct range range = {.low = *low, .high = *high, .earlier = earlier};
     int64_t bytes;
-    (void)symbols;
     for (bool joined = true; joined;) {
         joined = false;
         for (size_t i = 0; i < state->range_count; i++) {
             struct range *other = &state->ranges[i];
+            if (other->earlier != earlier)
+                continue;
             int64_t to_low, to_high;
             bool low_known = distance(&other->low, &range.low, &to_low), high_known = distance(&other->high, &range.high, &to_high);
             if (low_known && high_known && to_low >= 0 && to_high <= 0)

@@ -1,5 +1,4 @@
 /* What one instruction does to what is known. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +12,9 @@
 #define RSI 6u
 #define RDI 7u
 
-static uint8_t taints_of(const struct value *value)
+static uint16_t taints_of(const struct value *value)
 {
-    return value->taints | (value->space == SPACE_STACK ? TAINT_STACK : 0)
-           | (value->space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+    return value_taints(value);
 }
 
 struct value register_get(const struct state *state, unsigned number)
@@ -27,17 +25,75 @@ struct value register_get(const struct state *state, unsigned number)
 void register_set(struct state *state, unsigned number, const struct value *value)
 {
     state->registers[number] = *value;
+    state->halves &= ~(UINT32_C(1) << number);
 }
 
-static struct value vector_get(struct run *run, const struct state *state, unsigned number, uint64_t at)
+static struct value vector_get(const struct state *state, unsigned number)
 {
     const struct vector *vector = &state->vectors[number - REGISTER_VECTOR];
-    /* Numbers in vector registers are not told apart: see operand_set and memory_load. */
-    struct value value = value_of_symbol(symbol_of(&run->symbols, 2, SYMBOL_OTHER, 0), vector->taints);
-    (void)number;
-    (void)at;
+    struct value value = value_of_symbol(vector->symbol, vector->taints);
     value.flags = vector->flags;
+    value.origin = vector->origin;
+    value.loaded = vector->loaded;
     return value;
+}
+
+/* Where the value was loaded from, if all threads and turns find the same there; 0: elsewhere. */
+static uint64_t place_loaded(const struct run *run, const struct value *value)
+{
+    uint32_t symbol;
+    const uint16_t tells = TAINTS_NUMBER | TAINTS_MEMORY | TAINT_SHARE | TAINT_TURN | TAINT_LOCK;
+    int64_t number;
+    if (value_is_number(value, &number))
+        return hash_mix64(memory_constant(number), 8);
+    if (!value_is_symbol(value, &symbol) || run->symbols.all[symbol].kind != SYMBOL_LOAD
+        || ((value->taints | run->symbols.all[symbol].taints) & tells) || run->symbols.all[symbol].partial)
+        return 0;
+    return hash_mix64(run->symbols.all[symbol].work, run->symbols.all[symbol].bytes);
+}
+
+void vector_set(struct run *run, struct state *state, unsigned number, const struct value *value, bool keeps, uint64_t at)
+{
+    struct vector *vector = &state->vectors[number - REGISTER_VECTOR];
+    uint16_t taints = (uint16_t)(taints_of(value) | memory_loaded_before(run, value) | (keeps ? vector->taints : 0));
+    /* Another number than any before, though it may be equal to one. */
+    struct value fresh = run_unknown(run, at, hash_mix64(run->steps, number), taints, value_loop(&run->symbols, value));
+    *vector = (struct vector){.symbol = fresh.terms[0].symbol,
+                              .taints = taints,
+                              .flags = value->flags,
+                              .origin = value->origin,
+                              .loaded = keeps ? 0 : value->loaded != 0 ? value->loaded : place_loaded(run, value)};
+}
+
+struct value any_register_get(const struct state *state, unsigned number)
+{
+    return number < REGISTERS_GENERAL ? register_get(state, number) : vector_get(state, number);
+}
+
+/* A value in 32 bits: of another one only the lower half is right. Small numbers are the same in any width. */
+static void halve(struct value *value, unsigned bits)
+{
+    int64_t number;
+    if (bits != 32 || value->space != SPACE_NUMBER)
+        return;
+    if (value_is_number(value, &number)) {
+        value->offset = (int32_t)number;
+        if (number >= 0 && number <= INT32_MAX)
+            return;
+    }
+    value->half = true;
+}
+
+/* Whether the instruction has a register that may hold a floating-point number. */
+static bool is_floating_register(const struct instruction *instruction)
+{
+    bool found = (instruction->reads_more | instruction->writes_more) >> REGISTER_STACKED & 1;
+    for (size_t i = 0; i < instruction->count; i++) {
+        const struct operand *operand = &instruction->operands[i];
+        found |= operand->kind == OPERAND_REGISTER && operand->number != REGISTER_NONE
+                 && (operand->number >= REGISTER_VECTOR || operand->number == REGISTER_STACKED);
+    }
+    return found;
 }
 
 static struct value operand_get(struct run *run, struct state *state, const struct instruction *instruction,
@@ -50,17 +106,24 @@ static struct value operand_get(struct run *run, struct state *state, const stru
         if (operand->other_segment || operand->vector_index) {
             if (operand->other_segment || (address.taints & TAINTS_OWN))
                 run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
-            return run_unknown(run, instruction->address, run->steps, TAINT_LOADED | address.taints, run->loop);
+            run->loads++;
+            return run_unknown(run, instruction->address, run->steps,
+                               TAINT_LOADED | (address.taints & (uint16_t)~TAINTS_MEMORY) | memory_held(run, state, &address, NULL),
+                               run->loop);
         }
-        bool vector = instruction->operands[0].kind == OPERAND_REGISTER
-                      && instruction->operands[0].number >= REGISTER_VECTOR && !instruction->moves_bytes;
-        return memory_load(run, state, &address, operand->bits / 8u, vector, instruction->address);
+        struct value loaded = memory_load(run, state, &address, operand->bits / 8u, (enum holds)instruction->holds,
+                                          instruction->address);
+        if (is_floating_register(instruction))
+            loaded.taints |= memory_loaded_before(run, &loaded);
+        halve(&loaded, operand->bits);
+        return loaded;
     }
     if (operand->number == REGISTER_NONE)
         return run_unknown(run, instruction->address, run->steps, 0, run->loop);
     if (operand->number >= REGISTER_VECTOR)
-        return vector_get(run, state, operand->number, instruction->address);
+        return vector_get(state, operand->number);
     struct value value = register_get(state, operand->number);
+    halve(&value, operand->bits);
     uint32_t symbol;
     int64_t number;
     if (operand->partial && !(value_is_number(&value, &number) && number >= 0 && number < 128)
@@ -68,11 +131,35 @@ static struct value operand_get(struct run *run, struct state *state, const stru
              && (run->symbols.all[symbol].kind == SYMBOL_ONCE || (value.taints & TAINT_SHARE)
                  || (run->symbols.all[symbol].kind == SYMBOL_LOAD
                      && run->symbols.all[symbol].bytes * 8 == operand->bits)))) {
-        uint8_t flags = value.flags;
+        uint16_t flags = value.flags;
         value = run_unknown(run, instruction->address, value_hash(&value), taints_of(&value), value_loop(&run->symbols, &value));
         value.flags = flags & FLAG_SELF;
     }
     return value;
+}
+
+/* A register that shares its place with others. */
+static void shared_register_add(struct run *run, struct state *state, unsigned number, uint16_t taints, uint64_t at)
+{
+    taints |= register_get(state, number).taints;
+    state->registers[number] = run_unknown(run, at, run->steps, taints, run->loop);
+}
+
+/* What an instruction stores. A general register may hold a floating-point number if nothing was computed from it. */
+static enum holds stored_holds(const struct run *run, const struct instruction *instruction, const struct operand *memory,
+                               const struct value *value)
+{
+    bool vector = false, stacked = false;
+    for (size_t i = 0; i < instruction->count; i++)
+        vector |= instruction->operands[i].kind == OPERAND_REGISTER && instruction->operands[i].number >= REGISTER_VECTOR;
+    stacked = instruction->reads_more >> REGISTER_STACKED & 1;
+    if (vector || stacked)
+        return instruction->holds;
+    uint32_t symbol;
+    if (memory->bits < 32 || !value_is_symbol(value, &symbol))
+        return HOLDS_INTEGER;
+    uint16_t kind = run->symbols.all[symbol].kind;
+    return kind == SYMBOL_OTHER || kind == SYMBOL_LOAD || kind == SYMBOL_TURN ? HOLDS_EITHER : HOLDS_INTEGER;
 }
 
 static void operand_set(struct run *run, struct state *state, const struct instruction *instruction,
@@ -84,36 +171,26 @@ static void operand_set(struct run *run, struct state *state, const struct instr
             run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
             return;
         }
-        bool vector = false, floating = false;
-        for (size_t i = 0; i < instruction->count; i++)
-            vector |= instruction->operands[i].kind == OPERAND_REGISTER && instruction->operands[i].number >= REGISTER_VECTOR;
-        floating = vector && !instruction->moves_bytes;
         struct value stored = *value;
+        halve(&stored, operand->bits);
         stored.taints = taints_of(&stored);
-        memory_store(run, state, &address, operand->bits / 8u, &stored, floating ? STORE_PLAIN : STORE_NUMBER_LIKE,
+        memory_store(run, state, &address, operand->bits / 8u, &stored, STORE_PLAIN, stored_holds(run, instruction, operand, value),
                      instruction->address);
-        if (vector && !floating) { /* it may be either */
-            state_taint_own(state, false, true, address.space == SPACE_STACK || (address.taints & TAINT_STACK) ? stored.taints : 0);
-            state_taint_own(state, true, true, address.space == SPACE_THREAD ? stored.taints : 0);
-        }
         return;
     }
     if (operand->kind != OPERAND_REGISTER || operand->number == REGISTER_NONE)
         return;
     if (operand->number >= REGISTER_VECTOR) {
-        struct vector *vector = &state->vectors[operand->number - REGISTER_VECTOR];
-        bool replaces = !operand->reads;
-        vector->taints = (uint8_t)(taints_of(value) | (replaces ? 0 : vector->taints));
-        vector->flags = value->flags;
+        vector_set(run, state, operand->number, value, operand->reads, instruction->address);
+        return;
+    }
+    if (operand->number >= REGISTER_SHARED) {
+        shared_register_add(run, state, operand->number, taints_of(value), instruction->address);
         return;
     }
     struct value set = *value;
     int64_t number;
-    uint32_t from;
-    if (value_is_symbol(value, &from) && from == symbol_of(&run->symbols, 2, SYMBOL_OTHER, 0)) {
-        set = run_unknown(run, instruction->address, run->steps, value->taints, run->loop);
-        set.flags = value->flags;
-    }
+    halve(&set, operand->bits);
     if (operand->partial) {
         struct value before = register_get(state, operand->number);
         bool small = value_is_number(value, &number) && number == 0 && value_is_zero(&before);
@@ -121,110 +198,66 @@ static void operand_set(struct run *run, struct state *state, const struct instr
         bool flag = value_is_symbol(value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_ONCE;
         if (!small && !flag) {
             set = run_unknown(run, instruction->address, hash_mix64(value_hash(value), value_hash(&before)),
-                              (uint8_t)(taints_of(value) | (taints_of(&before) & ~TAINTS_OWN)),
+                              (uint16_t)(taints_of(value) | (taints_of(&before) & ~TAINTS_MEMORY)),
                               loop_inner(&run->symbols, value_loop(&run->symbols, value), value_loop(&run->symbols, &before)));
             set.flags = 0;
         }
     }
     /* A pointer to the stack: what is stored through pointers that are not known may be there or above. */
-    if (set.space == SPACE_STACK && operand->number != RSP && operand->number != RBP && set.offset < run->taken)
-        run->taken = set.offset;
+    bool frame = operand->number == RBP && instruction->operation == OPERATION_MOVE
+                 && instruction->operands[1].kind == OPERAND_REGISTER && instruction->operands[1].number == RSP;
+    if (operand->number != RSP && !frame)
+        memory_note_taken(run, &set);
     register_set(state, operand->number, &set);
+    if (operand->bits == 32)
+        state->halves |= UINT32_C(1) << operand->number;
 }
 
-static void set_flags(struct state *state, const struct value *left, const struct value *right, bool by_test)
+/* The flags are those of left - right. */
+static void set_flags(struct state *state, const struct value *left, const struct value *right, unsigned bits)
 {
     state->left = *left;
     state->right = *right;
-    state->compared_by_test = by_test;
+    state->compared_bits = (uint16_t)(bits == 8 || bits == 16 || bits == 32 ? bits : 64);
+    state->carries = false;
 }
 
-static bool is_product_of_thread(const struct run *run, uint32_t symbol, enum symbol_kind other, uint64_t *work)
+/* Sets the flags of one + other, or one - other. In a loop over shares a sum is what a place had at the turn's start, plus
+ * what this turn adds to it once. Elsewhere sums may be added to each other. */
+static void sum_flags(const struct state *state, const struct value *one, const struct value *other, bool minus,
+                      struct value *result)
 {
-    const struct symbol *product = &run->symbols.all[symbol];
-    if (product->kind != SYMBOL_PRODUCT)
-        return false;
-    const struct symbol *left = &run->symbols.all[product->left], *right = &run->symbols.all[product->right];
-    const struct symbol *factor = left->kind == SYMBOL_THREAD ? right : left;
-    if ((left->kind != SYMBOL_THREAD && right->kind != SYMBOL_THREAD) || factor->kind != (uint8_t)other)
-        return false;
-    *work = factor->work;
-    return true;
-}
-
-/* Where a thread's share begins, as compilers compute it. With q = work / team and r = work % team: if thread < r, at
- * thread * (q + 1), and else at thread * q + r. Where both ways have met, at thread * part + later. */
-static void recognize_start(struct run *run, const struct state *state, struct value *sum)
-{
-    if (sum->space != SPACE_NUMBER || sum->count < 2)
-        return;
-    uint8_t ways = 0;
-    for (size_t i = 0; i < state->branch_count; i++)
-        if (state->branches[i].divides)
-            ways = state->branches[i].divides;
-    /* In turns: the thread's own, then one of each round of the team. */
-    for (size_t i = 0; i < sum->count; i++) {
-        const struct symbol *product = &run->symbols.all[sum->terms[i].symbol];
-        if (product->kind != SYMBOL_PRODUCT)
-            continue;
-        uint8_t left = run->symbols.all[product->left].kind, right = run->symbols.all[product->right].kind;
-        if (!(left == SYMBOL_COUNTER && right == SYMBOL_TEAM) && !(left == SYMBOL_TEAM && right == SYMBOL_COUNTER))
-            continue;
-        for (size_t j = 0; j < sum->count; j++)
-            if (run->symbols.all[sum->terms[j].symbol].kind == SYMBOL_THREAD && sum->terms[i].factor == sum->terms[j].factor)
-                sum->taints = (uint8_t)((sum->taints & ~TAINTS_NUMBER) | TAINT_SHARE);
-    }
-    for (size_t i = 0; i < sum->count; i++) {
-        uint64_t work;
-        bool met = is_product_of_thread(run, sum->terms[i].symbol, SYMBOL_PART, &work);
-        if (!met && ((ways != 1 && ways != 2) || !is_product_of_thread(run, sum->terms[i].symbol, SYMBOL_QUOTIENT, &work)))
-            continue;
-        for (size_t j = 0; j < sum->count; j++) {
-            const struct symbol *later = &run->symbols.all[sum->terms[j].symbol];
-            bool fits = met ? later->kind == SYMBOL_LATER && later->work == work
-                        : ways == 1 ? later->kind == SYMBOL_THREAD : later->kind == SYMBOL_REST && later->work == work;
-            if (!fits || sum->terms[i].factor != sum->terms[j].factor)
-                continue;
-            int64_t factor = sum->terms[i].factor;
-            uint32_t start = symbol_of(&run->symbols, hash_mix64(work, 3), SYMBOL_START, run->symbols.all[sum->terms[i].symbol].loop);
-            run->symbols.all[start].work = work;
-            struct value begins = value_of_symbol(start, TAINT_SHARE), first = value_of_symbol(sum->terms[i].symbol, 0),
-                         second = value_of_symbol(sum->terms[j].symbol, 0), rest;
-            uint8_t taints = sum->taints;
-            if (value_add(sum, &first, -factor, &rest) && value_add(&rest, &second, -factor, &rest)
-                && value_add(&rest, &begins, factor, &rest)) {
-                *sum = rest;
-                sum->taints = (uint8_t)((taints & ~TAINTS_NUMBER) | TAINT_SHARE);
-            }
-            return;
+    bool first = one->flags & FLAG_SUM, second = other->flags & FLAG_SUM, divided = state->in_share > 0;
+    bool self = (one->flags & FLAG_SELF) && !first, other_self = (other->flags & FLAG_SELF) && !second;
+    const struct value *added = first ? other : one;
+    result->flags = 0;
+    result->origin = 0;
+    if (first && second) {
+        if (!(one->origin && other->origin) && !(minus && other->origin)) {
+            result->flags = FLAG_SUM;
+            result->origin = one->origin | other->origin;
+        }
+    } else if (divided && (first || second) && !(minus && second)) {
+        if (!(added->taints & (TAINT_SHARE | TAINTS_NUMBER))) {
+            result->flags = FLAG_SUM;
+            result->origin = one->origin | other->origin;
         }
     }
+    if (!result->flags && ((self && second && !other->origin) || (other_self && first && !one->origin && !minus)))
+        result->flags = FLAG_SELF;
 }
 
-/* A share's end is its start and its size. */
-static void drop_numbers_of_end(const struct run *run, struct value *sum)
+/* Sets the flags of one * other: a multiple of a finished sum is one, if all threads multiply by the same. */
+static void product_flags(const struct state *state, const struct value *one, const struct value *other, struct value *result)
 {
-    for (size_t i = 0; i < sum->count; i++) {
-        const struct symbol *start = &run->symbols.all[sum->terms[i].symbol];
-        for (size_t j = 0; start->kind == SYMBOL_START && j < sum->count; j++) {
-            const struct symbol *size = &run->symbols.all[sum->terms[j].symbol];
-            if (size->kind == SYMBOL_QUOTIENT && size->work == start->work && sum->terms[i].factor == sum->terms[j].factor)
-                sum->taints &= (uint8_t)~TAINTS_NUMBER;
-        }
-    }
-}
-
-static uint8_t sum_flags(const struct state *state, const struct value *one, const struct value *other)
-{
-    bool divided = state->in_share > 0;
     bool first = one->flags & FLAG_SUM, second = other->flags & FLAG_SUM;
-    bool self = (one->flags & FLAG_SELF) && !(one->flags & FLAG_SUM);
-    bool other_self = (other->flags & FLAG_SELF) && !(other->flags & FLAG_SUM);
-    if ((first && second) || (divided && (first || second)))
-        return FLAG_SUM;
-    if ((self && second) || (other_self && first))
-        return FLAG_SELF;
-    return 0;
+    const struct value *factor = first ? other : one;
+    result->origin = 0;
+    result->flags = 0;
+    if (value_is_zero(one) || value_is_zero(other))
+        result->flags = FLAG_SUM;
+    else if (first != second && state->in_share == 0 && !(factor->taints & (TAINT_SHARE | TAINTS_NUMBER | TAINTS_OWN)))
+        result->flags = FLAG_SUM;
 }
 
 static struct value add(struct run *run, struct state *state, const struct value *one, const struct value *other,
@@ -235,96 +268,29 @@ static struct value add(struct run *run, struct state *state, const struct value
         sum = run_unknown(run, at, hash_mix64(value_hash(one), value_hash(other)),
                           taints_of(one) | taints_of(other),
                           loop_inner(&run->symbols, value_loop(&run->symbols, one), value_loop(&run->symbols, other)));
-    else
-        recognize_start(run, state, &sum);
-    drop_numbers_of_end(run, &sum);
-    sum.flags = sum_flags(state, one, other);
+    share_recognize(run, state, &sum);
+    sum_flags(state, one, other, factor < 0, &sum);
     return sum;
 }
 
-/* Work by the team's size. */
-static bool divide_by_team(struct run *run, struct state *state, const struct value *work, const struct value *team,
-                           struct value *quotient, struct value *rest)
-{
-    uint32_t divisor;
-    if (!value_is_symbol(team, &divisor)
-        || (run->symbols.all[divisor].kind != SYMBOL_TEAM && run->symbols.all[divisor].kind != SYMBOL_TEAM_BOUNDED)
-        || work->space != SPACE_NUMBER)
-        return false;
-    (void)state;
-    uint32_t loop = value_loop(&run->symbols, work);
-    uint64_t key = hash_mix64(value_hash(work), divisor);
-    if (!(work->taints & (TAINTS_NUMBER | TAINT_SHARE))) {
-        uint32_t one = symbol_of(&run->symbols, hash_mix64(key, 1), SYMBOL_QUOTIENT, loop);
-        uint32_t other = symbol_of(&run->symbols, hash_mix64(key, 2), SYMBOL_REST, loop);
-        run->symbols.all[one].work = run->symbols.all[other].work = key;
-        *quotient = value_of_symbol(one, work->taints | TAINT_TEAM);
-        *rest = value_of_symbol(other, work->taints | TAINT_TEAM);
-        return true;
-    }
-    /* thread * work / team and (thread + 1) * work / team: where a share begins and ends. */
-    struct value whole = {0}, left = *work;
-    left.taints = 0;
-    bool fits = true;
-    for (size_t i = 0; fits && i < work->count; i++) {
-        const struct symbol *symbol = &run->symbols.all[work->terms[i].symbol];
-        struct value term = {.count = 1, .terms = {work->terms[i]}}, part;
-        if (symbol->kind == SYMBOL_THREAD) {
-            part = value_number(work->terms[i].factor);
-        } else if (symbol->kind == SYMBOL_PRODUCT
-                   && (run->symbols.all[symbol->left].kind == SYMBOL_THREAD
-                       || run->symbols.all[symbol->right].kind == SYMBOL_THREAD)) {
-            uint32_t other = run->symbols.all[symbol->left].kind == SYMBOL_THREAD ? symbol->right : symbol->left;
-            part = value_of_symbol(other, 0);
-            fits = value_scale(&part, work->terms[i].factor, &part);
-        } else {
-            continue;
-        }
-        fits = fits && value_add(&whole, &part, 1, &whole) && value_add(&left, &term, -1, &left);
-    }
-    struct value difference;
-    int64_t number;
-    whole.taints = left.taints = 0;
-    bool begins = fits && value_is_number(&left, &number) && number == 0;
-    bool ends = fits && !begins && value_add(&left, &whole, -1, &difference) && value_is_number(&difference, &number)
-                && number == 0;
-    if (!begins && !ends)
-        return false;
-    key = hash_mix64(value_hash(&whole), divisor);
-    uint32_t place = symbol_of(&run->symbols, hash_mix64(key, begins ? 4 : 5), SYMBOL_OTHER, loop);
-    *quotient = value_of_symbol(place, TAINT_SHARE);
-    *rest = run_unknown(run, key, 6, TAINTS_NUMBER, loop);
-    return true;
-}
-
-/* True: the comparison is thread < work % team, the formula by which compilers divide work. */
-bool step_condition_divides(const struct run *run, const struct value *left, const struct value *right)
-{
-    uint32_t one, other;
-    if (!value_is_symbol(left, &one) || !value_is_symbol(right, &other))
-        return false;
-    uint8_t first = run->symbols.all[one].kind, second = run->symbols.all[other].kind;
-    return (first == SYMBOL_THREAD && second == SYMBOL_REST) || (first == SYMBOL_REST && second == SYMBOL_THREAD);
-}
-
-/* One of two values. `divides`: the choice is the formula for shares. */
+/* One of two values. *is_part: the formula for shares makes a part of them. */
 struct value step_select(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
-                         const struct value *other, bool divides)
+                         const struct value *other, const struct formula *formula, bool *is_part)
 {
-    (void)state;
+    *is_part = false;
     if (value_equal(one, other))
         return *one;
-    if (divides) {
-        for (int swap = 0; swap < 2; swap++) {
-            const struct value *less = swap ? other : one, *more = swap ? one : other;
-            struct value difference, chosen;
-            int64_t number;
-            if (!value_add(more, less, -1, &difference) || difference.space != SPACE_NUMBER)
-                continue;
+    if (formula->work != 0) {
+        const struct value *less = formula->way == 1 ? other : one, *more = formula->way == 1 ? one : other;
+        struct value difference, chosen;
+        int64_t number;
+        if (value_add(more, less, -1, &difference) && difference.space == SPACE_NUMBER) {
             for (size_t i = 0; i < less->count; i++) {
                 struct symbol found = run->symbols.all[less->terms[i].symbol];
                 int64_t factor = less->terms[i].factor;
                 struct value by;
+                if (found.work != formula->work)
+                    continue;
                 /* q + 1 and q, 0 and r: also as parts of sums. */
                 if (found.kind == SYMBOL_QUOTIENT && value_is_number(&difference, &number) && number == factor) {
                     uint32_t part = symbol_of(&run->symbols, hash_mix64(found.work, 7), SYMBOL_PART, found.loop);
@@ -339,9 +305,10 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
                     continue;
                 }
                 if (value_replace(less, less->terms[i].symbol, &by, &chosen)) {
-                    chosen.taints = (uint8_t)(((one->taints | other->taints) & ~TAINTS_NUMBER) | TAINT_SHARE);
-                    chosen.flags = 0;
-                    recognize_start(run, state, &chosen);
+                    chosen.taints = (uint16_t)(((one->taints | other->taints) & ~TAINTS_NUMBER) | TAINT_SHARE);
+                    chosen.flags = chosen.origin = 0;
+                    share_recognize(run, state, &chosen);
+                    *is_part = true;
                     return chosen;
                 }
             }
@@ -356,15 +323,24 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
                               hash_mix64(value_hash(one), value_hash(other)));
     uint32_t symbol = symbol_of(&run->symbols, key, team || other_team ? SYMBOL_TEAM_BOUNDED : SYMBOL_OTHER, run->loop);
     struct value chosen = value_of_symbol(symbol, taints_of(one) | taints_of(other));
+    run->symbols.all[symbol].partial = (chosen.taints & TAINT_SHARE) != 0;
     chosen.flags = one->flags & other->flags;
+    chosen.origin = one->origin == other->origin ? one->origin : 0;
+    if (one->origin != other->origin)
+        chosen.flags &= (uint16_t)~FLAG_SUM;
     /* The same sum in both: what differs is only how it came about. */
     struct value same = *one;
     same.taints = other->taints;
     same.flags = other->flags;
+    same.origin = other->origin;
     if (value_equal(&same, other)) {
+        uint16_t flags = chosen.flags;
+        uint16_t origin = chosen.origin;
         chosen = *one;
         chosen.taints |= other->taints;
-        chosen.flags = one->flags & other->flags;
+        chosen.flags = flags;
+        chosen.origin = origin;
+        chosen.half |= other->half;
     }
     return chosen;
 }
@@ -372,7 +348,7 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
 /* The written operands depend on the read ones, and nothing more is known. */
 static void step_other(struct run *run, struct state *state, const struct instruction *instruction)
 {
-    uint8_t taints = 0, flags = 0xff;
+    uint16_t taints = 0, flags = 0xff;
     uint32_t loop = 0;
     uint64_t key = instruction->mnemonic;
     for (size_t i = 0; i < instruction->count; i++) {
@@ -388,7 +364,7 @@ static void step_other(struct run *run, struct state *state, const struct instru
     for (unsigned r = 0; r < REGISTERS; r++) {
         if (!(instruction->reads_more >> r & 1))
             continue;
-        struct value value = r < REGISTERS_GENERAL ? register_get(state, r) : vector_get(run, state, r, instruction->address);
+        struct value value = any_register_get(state, r);
         taints |= taints_of(&value);
         loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &value));
         key = hash_mix64(key, value_hash(&value));
@@ -399,23 +375,29 @@ static void step_other(struct run *run, struct state *state, const struct instru
                                                           value_loop(&run->symbols, &state->right)));
         key = hash_mix64(key, hash_mix64(value_hash(&state->left), value_hash(&state->right)));
     }
-    struct value result = run_unknown(run, instruction->address, key, taints, loop);
-    bool keeps_sum = instruction->operation == OPERATION_VECTOR_SCALE || instruction->operation == OPERATION_EXTREME;
-    result.flags = keeps_sum && flags != 0xff ? flags & FLAG_SUM : 0;
-    for (size_t i = 0; i < instruction->count; i++)
+    bool keeps_sum = instruction->operation == OPERATION_VECTOR_SCALE && state->in_share == 0;
+    for (size_t i = 0; i < instruction->count; i++) {
+        /* Two results are not the same number. */
+        struct value result = run_unknown(run, instruction->address, hash_mix64(key, i), taints, loop);
+        result.flags = keeps_sum && flags != 0xff ? flags & FLAG_SUM : 0;
         if (instruction->operands[i].writes)
             operand_set(run, state, instruction, &instruction->operands[i], &result);
+    }
     for (unsigned r = 0; r < REGISTERS; r++) {
         if (!(instruction->writes_more >> r & 1))
             continue;
-        if (r < REGISTERS_GENERAL)
-            register_set(state, r, &result);
+        struct value result = run_unknown(run, instruction->address, hash_mix64(key, 100 + r), taints, loop);
+        if (r >= REGISTER_VECTOR)
+            vector_set(run, state, r, &result, true, instruction->address);
+        else if (r >= REGISTER_SHARED)
+            shared_register_add(run, state, r, taints, instruction->address);
         else
-            state->vectors[r - REGISTER_VECTOR] = (struct vector){.taints = taints_of(&result)};
+            register_set(state, r, &result);
     }
     if (instruction->sets_flags) {
-        struct value zero = value_number(0);
-        set_flags(state, &result, &zero, false);
+        struct value zero = value_number(0), outcome = run_unknown(run, instruction->address, hash_mix64(key, 200), taints, loop);
+        set_flags(state, &outcome, &zero, 64);
+        state->carries = true;
     }
 }
 
@@ -424,7 +406,11 @@ static void push(struct run *run, struct state *state, const struct value *value
     struct value *sp = &state->registers[RSP];
     sp->offset -= 8;
     struct value address = *sp, stored = *value;
-    memory_store(run, state, &address, 8, &stored, STORE_NUMBER_LIKE, at);
+    memory_store(run, state, &address, 8, &stored, STORE_PLAIN, HOLDS_INTEGER, at);
+    struct slot *slot = address.count == 0 ? state_slot(state, address.offset, 8) : NULL;
+    int64_t number;
+    if (slot != NULL && !value_is_number(value, &number)) /* a constant may be an argument or a part of one */
+        slot->saved = true;
 }
 
 /* Fills or copies: rdi, rsi and rcx say what. */
@@ -442,11 +428,8 @@ static void step_string(struct run *run, struct state *state, const struct instr
     from.taints = taints_of(&from);
     if (instruction->operation == OPERATION_COPY) {
         memory_read_any(run, state, &from, &bytes, instruction->address);
-        stored.taints |= from.space == SPACE_STACK ? state->stack_taints : from.space == SPACE_THREAD ? state->thread_taints : 0;
-        if (from.space == SPACE_STACK)
-            for (size_t i = 0; i < state->slot_count; i++)
-                if (state->slots[i].place < THREAD_PLACES && state->slots[i].place >= from.offset)
-                    stored.taints |= taints_of(&state->slots[i].value);
+        run->loads++;
+        stored.taints |= memory_held(run, state, &from, &bytes);
         struct value next = add(run, state, &from, &bytes, 1, instruction->address);
         register_set(state, RSI, &next);
     } else {
@@ -476,21 +459,24 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     value.taints = taints_of(&value);
     if (own && instruction->operation != OPERATION_EXCHANGE && instruction->operation != OPERATION_COMPARE_EXCHANGE)
         return false;
-    struct value before = memory_load(run, state, &address, bytes, false, instruction->address);
+    struct value before = memory_load(run, state, &address, bytes, HOLDS_EITHER, instruction->address);
+    int64_t added;
     switch (instruction->operation) {
     case OPERATION_ADD:
     case OPERATION_SUBTRACT:
     case OPERATION_EXCHANGE_ADD:
         memory_atomic_add(run, state, &address, bytes, &value, instruction->address);
+        if (run->look.loop != 0 && value_is_number(&value, &added) && added != 0) /* the turn itself carries it on */
+            before.taints = (uint16_t)((before.taints & ~TAINT_LOADED) | TAINT_LOCK);
         if (instruction->operation == OPERATION_EXCHANGE_ADD)
             operand_set(run, state, instruction, other, &before);
         break;
     case OPERATION_AND:
     case OPERATION_OR:
-        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, instruction->address);
+        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, HOLDS_INTEGER, instruction->address);
         break;
     case OPERATION_EXCHANGE:
-        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, instruction->address);
+        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, HOLDS_INTEGER, instruction->address);
         if (!own)
             before.taints |= TAINT_LOCK;
         before.flags = 0;
@@ -499,27 +485,53 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     case OPERATION_COMPARE_EXCHANGE: {
         /* Right if the new value was made from the old one; else it is a lock. */
         bool changes = (value.flags & FLAG_SELF) || (value.taints & TAINT_LOADED);
-        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, instruction->address);
+        memory_store(run, state, &address, bytes, &value, STORE_ATOMIC, HOLDS_INTEGER, instruction->address);
         if (!own && !changes)
             before.taints |= TAINT_LOCK;
         struct value expected = register_get(state, RAX), zero = value_number(0);
-        struct value now = run_unknown(run, instruction->address, run->steps, (uint8_t)(before.taints | TAINT_LOADED), run->loop);
+        /* With what the turns have found there, it fails only if another thread goes on. */
+        bool again = run->look.loop != 0 && (expected.taints & (TAINT_LOADED | TAINT_LOCK));
+        if (again)
+            before.taints &= (uint16_t)~TAINT_LOADED;
+        uint16_t loaded = again ? 0 : TAINT_LOADED;
+        struct value now = run_unknown(run, instruction->address, run->steps, before.taints | loaded, run->loop);
         now.flags = FLAG_SELF;
-        (void)expected;
         register_set(state, RAX, &now);
         struct value outcome = run_unknown(run, instruction->address, hash_mix64(run->steps, 1), before.taints, run->loop);
-        set_flags(state, &outcome, &zero, false);
+        set_flags(state, &outcome, &zero, 64);
         return true;
     }
     default:
         run_reject(run, VSCAF_REASON_UNKNOWN_CODE, instruction->address, "");
         return true;
     }
-    struct value outcome = run_unknown(run, instruction->address, run->steps, (uint8_t)(before.taints | value.taints), run->loop),
+    struct value outcome = run_unknown(run, instruction->address, run->steps, (uint16_t)(before.taints | value.taints), run->loop),
                  zero = value_number(0);
-    if (instruction->operation != OPERATION_EXCHANGE)
-        set_flags(state, &outcome, &zero, false);
+    if (instruction->operation != OPERATION_EXCHANGE) {
+        set_flags(state, &outcome, &zero, 64);
+        state->carries = true;
+    }
     return true;
+}
+
+static bool same_number(const struct value *one, const struct value *other)
+{
+    struct value left = *one, right = *other;
+    left.taints = right.taints = left.flags = right.flags = 0;
+    left.origin = right.origin = 0;
+    left.half = right.half = false;
+    return value_equal(&left, &right);
+}
+
+/* Whether the condition, which chooses the second value, makes the smaller of the two. */
+static bool selects_smaller(const struct state *state, uint8_t condition, const struct value *first, const struct value *second)
+{
+    if (state->compared_bits < 32 || state->carries)
+        return false;
+    bool less = condition == CONDITION_LESS || condition == CONDITION_LESS_OR_EQUAL;
+    bool greater = condition == CONDITION_GREATER || condition == CONDITION_GREATER_OR_EQUAL;
+    return (less && same_number(&state->left, second) && same_number(&state->right, first))
+           || (greater && same_number(&state->left, first) && same_number(&state->right, second));
 }
 
 void step_instruction(struct run *run, struct state *state, const struct instruction *instruction)
@@ -538,7 +550,9 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             return;
     }
     switch (instruction->operation) {
-    case OPERATION_NOTHING:
+    case OPERATION_NOTHING: /* cltq extends the sign */
+        state->halves &= ~(uint32_t)instruction->writes_more;
+        return;
     case OPERATION_ENDS:
         return;
     case OPERATION_UNKNOWN:
@@ -546,30 +560,45 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_MOVE:
         result = operand_get(run, state, instruction, two);
+        if (one->kind == OPERAND_REGISTER && one->number < REGISTERS_GENERAL && two->kind == OPERAND_REGISTER
+            && two->number >= REGISTER_VECTOR) { /* it may be a part */
+            uint16_t flags = result.flags;
+            result = run_unknown(run, at, run->steps, result.taints, run->loop);
+            result.flags = flags;
+        }
+        /* Not the same number as without the sign. */
+        if (instruction->extends_sign && two->bits < 32 && result.count > 0)
+            result = run_unknown(run, two->bits, value_hash(&result), result.taints, value_loop(&run->symbols, &result));
         operand_set(run, state, instruction, one, &result);
         return;
     case OPERATION_ADDRESS:
         result = memory_address(run, state, two);
-        result.taints &= (uint8_t)~(result.space == SPACE_STACK ? TAINT_STACK : result.space == SPACE_THREAD ? TAINT_PRIVATE : 0);
+        result.flags = 0;
+        result.taints &= (uint16_t)~(result.space == SPACE_STACK    ? TAINT_STACK
+                                    : result.space == SPACE_THREAD ? TAINT_PRIVATE
+                                    : result.space == SPACE_HEAP   ? TAINT_HEAP
+                                                                   : 0);
         if (result.space == SPACE_NUMBER) {
-            recognize_start(run, state, &result);
-            drop_numbers_of_end(run, &result);
+            share_recognize(run, state, &result);
         }
         if (result.space == SPACE_NUMBER && two->base != REGISTER_NONE && two->index != REGISTER_NONE && two->scale == 1) {
             first = register_get(state, two->base);
             second = register_get(state, two->index);
-            result.flags = two->value == 0 ? sum_flags(state, &first, &second) : 0;
+            if (two->value == 0)
+                sum_flags(state, &first, &second, false, &result);
+            else
+                result.flags = 0;
         }
         operand_set(run, state, instruction, one, &result);
         return;
     case OPERATION_ZERO:
         if (one->number >= REGISTER_VECTOR) {
-            state->vectors[one->number - REGISTER_VECTOR] = (struct vector){.flags = FLAG_SUM};
+            vector_set(run, state, one->number, &zero, false, at);
         } else {
             register_set(state, one->number, &zero);
         }
         if (instruction->sets_flags)
-            set_flags(state, &zero, &zero, false);
+            set_flags(state, &zero, &zero, 64);
         return;
     case OPERATION_ADD:
     case OPERATION_SUBTRACT: {
@@ -580,9 +609,10 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         operand_set(run, state, instruction, one, &result);
         if (instruction->sets_flags) {
             if (instruction->operation == OPERATION_SUBTRACT)
-                set_flags(state, &first, &second, false);
+                set_flags(state, &first, &second, one->bits);
             else
-                set_flags(state, &result, &zero, false);
+                set_flags(state, &result, &zero, one->bits);
+            state->carries = instruction->operation == OPERATION_ADD;
         }
         return;
     }
@@ -590,25 +620,38 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         bool of_three = instruction->count >= 3;
         first = operand_get(run, state, instruction, of_three ? two : one);
         second = operand_get(run, state, instruction, of_three ? three : two);
-        uint8_t flags = (first.flags | second.flags) & FLAG_SUM;
         if (!value_multiply(&run->symbols, &first, &second, &result))
             result = run_unknown(run, at, hash_mix64(value_hash(&first), value_hash(&second)),
                                  taints_of(&first) | taints_of(&second),
                                  loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second)));
-        else
-            recognize_start(run, state, &result);
-        result.flags = flags;
+        share_recognize(run, state, &result);
+        product_flags(state, &first, &second, &result);
         operand_set(run, state, instruction, one, &result);
         result = run_unknown(run, at, value_hash(&result), result.taints, run->loop);
-        set_flags(state, &result, &zero, false);
+        set_flags(state, &result, &zero, 64);
+        state->carries = true;
         return;
     }
+    case OPERATION_SHIFT_RIGHT:
+        first = operand_get(run, state, instruction, one);
+        if (two->kind == OPERAND_NUMBER && one->bits == 64 && two->value >= 0
+            && share_split_by_constant(run, &first, (unsigned)two->value, &result)) {
+            operand_set(run, state, instruction, one, &result);
+            set_flags(state, &result, &zero, 64);
+            state->carries = true;
+            return;
+        }
+        step_other(run, state, instruction);
+        return;
     case OPERATION_SHIFT_LEFT:
         first = operand_get(run, state, instruction, one);
         if (two->value >= 0 && two->value < 48 && value_scale(&first, INT64_C(1) << two->value, &result)) {
-            result.flags = first.flags & FLAG_SUM;
+            share_recognize(run, state, &result);
+            result.origin = 0;
+            result.flags = state->in_share == 0 ? first.flags & FLAG_SUM : 0;
             operand_set(run, state, instruction, one, &result);
-            set_flags(state, &result, &zero, false);
+            set_flags(state, &result, &zero, one->bits);
+            state->carries = true;
             return;
         }
         step_other(run, state, instruction);
@@ -631,21 +674,34 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     case OPERATION_DIVIDE:
         first = register_get(state, RAX);
         second = operand_get(run, state, instruction, one);
-        if (divide_by_team(run, state, &first, &second, &result, &zero)) {
+        if (share_divide(run, &first, &second, &result, &zero)) {
             run->uses_team = true;
+            halve(&result, one->bits);
+            halve(&zero, one->bits);
             register_set(state, RAX, &result);
             register_set(state, RDX, &zero);
             return;
         }
+        if (share_split(run, &first, &second, &result, &zero)) {
+            register_set(state, RAX, &result);
+            register_set(state, RDX, &zero);
+            return;
+        }
+        zero = value_number(0);
         if (second.taints & TAINT_TEAM)
             run->uses_team = true;
         {
             uint64_t key = hash_mix64(value_hash(&first), value_hash(&second));
             uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second));
-            uint8_t taints = taints_of(&first) | taints_of(&second);
+            struct value upper = register_get(state, RDX);
+            uint16_t taints = taints_of(&first) | taints_of(&second) | taints_of(&upper);
+            loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &upper));
+            key = hash_mix64(key, value_hash(&upper));
             result = run_unknown(run, at, hash_mix64(key, 1), taints, loop);
+            halve(&result, one->bits);
             register_set(state, RAX, &result);
             result = run_unknown(run, at, hash_mix64(key, 2), taints, loop);
+            halve(&result, one->bits);
             register_set(state, RDX, &result);
         }
         return;
@@ -654,33 +710,47 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         result = run_unknown(run, at, value_hash(&first), taints_of(&first), value_loop(&run->symbols, &first));
         register_set(state, RDX, &result);
         return;
+    case OPERATION_EXTEND_SELF:
+        first = register_get(state, RAX);
+        halve(&first, 32);
+        register_set(state, RAX, &first);
+        return;
     case OPERATION_COMPARE:
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
-        set_flags(state, &first, &second, false);
+        set_flags(state, &first, &second, one->bits);
         return;
     case OPERATION_TEST:
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
         if (one->kind == OPERAND_REGISTER && two->kind == OPERAND_REGISTER && one->number == two->number) {
-            set_flags(state, &first, &zero, true);
+            set_flags(state, &first, &zero, one->bits);
         } else {
             uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second));
             result = run_unknown(run, at, hash_mix64(value_hash(&first), value_hash(&second)),
                                  taints_of(&first) | taints_of(&second), loop);
-            set_flags(state, &result, &zero, false);
+            set_flags(state, &result, &zero, one->bits);
         }
         return;
     case OPERATION_SELECT: {
         first = operand_get(run, state, instruction, one);
         second = operand_get(run, state, instruction, two);
-        bool divides = step_condition_divides(run, &state->left, &state->right);
-        uint8_t taints = divides ? 0 : taints_of(&state->left) | taints_of(&state->right);
-        result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first, &second, divides);
+        if (selects_smaller(state, instruction->condition, &first, &second) && share_clip(run, &first, &second, &result)) {
+            operand_set(run, state, instruction, one, &result);
+            return;
+        }
+        bool thread_first = run->symbols.all[state->left.terms[0].symbol].kind == SYMBOL_THREAD, is_part;
+        uint16_t condition = instruction->condition, taints = value_compared(&state->left, &state->right);
+        bool below = thread_first ? condition == CONDITION_LESS : condition == CONDITION_GREATER;
+        bool above = thread_first ? condition == CONDITION_GREATER_OR_EQUAL : condition == CONDITION_LESS_OR_EQUAL;
+        struct formula formula = {.work = below || above ? share_condition_divides(run, &state->left, &state->right) : 0,
+                                  .way = above ? 1 : 2};
+        result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first,
+                             &second, &formula, &is_part);
         uint32_t symbol;
         bool bounded = value_is_symbol(&result, &symbol) && run->symbols.all[symbol].kind == SYMBOL_TEAM_BOUNDED;
-        if (!divides && !bounded && !value_equal(&first, &second))
-            result.taints |= taints & TAINTS_NUMBER;
+        if (!is_part && !bounded && !value_equal(&first, &second))
+            result = run_chosen(run, at, &result, taints);
         operand_set(run, state, instruction, one, &result);
         return;
     }
@@ -691,7 +761,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_POP: {
         struct value address = state->registers[RSP];
-        result = memory_load(run, state, &address, 8, false, at);
+        result = memory_load(run, state, &address, 8, HOLDS_EITHER, at);
         state->registers[RSP].offset += 8;
         operand_set(run, state, instruction, one, &result);
         return;
@@ -699,7 +769,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     case OPERATION_LEAVE: {
         struct value address = state->registers[RBP];
         state->registers[RSP] = address;
-        result = memory_load(run, state, &address, 8, false, at);
+        result = memory_load(run, state, &address, 8, HOLDS_EITHER, at);
         state->registers[RSP].offset += 8;
         register_set(state, RBP, &result);
         return;
@@ -710,28 +780,45 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         operand_set(run, state, instruction, one, &second);
         operand_set(run, state, instruction, two, &first);
         return;
-    case OPERATION_VECTOR_ADD: {
+    case OPERATION_VECTOR_ADD:
+    case OPERATION_VECTOR_SUBTRACT:
+    case OPERATION_VECTOR_MULTIPLY: {
         bool of_three = instruction->count >= 3;
         first = operand_get(run, state, instruction, of_three ? two : one);
         second = operand_get(run, state, instruction, of_three ? three : two);
         result = first;
+        result.loaded = 0;
         result.taints = taints_of(&first) | taints_of(&second);
-        result.flags = sum_flags(state, &first, &second);
+        if (instruction->operation == OPERATION_VECTOR_MULTIPLY)
+            product_flags(state, &first, &second, &result);
+        else
+            sum_flags(state, &first, &second, instruction->operation == OPERATION_VECTOR_SUBTRACT, &result);
         struct operand target = *one;
         target.reads = false;
         operand_set(run, state, instruction, &target, &result);
         return;
     }
-    case OPERATION_VECTOR_FUSED: {
-        uint8_t taints = 0, flags = 0;
+    case OPERATION_VECTOR_FUSED: { /* the sum may be a factor, unless all factors are none */
+        uint16_t taints = 0;
+        size_t sums = 0;
+        struct value sum = {0}, added = {0};
         for (size_t i = 0; i < instruction->count; i++) {
             first = operand_get(run, state, instruction, &instruction->operands[i]);
             taints |= taints_of(&first);
-            flags |= first.flags & FLAG_SUM;
+            bool is_sum = (first.flags & FLAG_SUM) && i == instruction->added;
+            sums += (first.flags & FLAG_SUM) != 0;
+            if (is_sum)
+                sum = first;
+            else
+                added.taints |= taints_of(&first);
         }
         result = first;
+        result.loaded = 0;
+        if (sums == 1 && sum.flags)
+            sum_flags(state, &sum, &added, false, &result);
+        else
+            result.flags = result.origin = 0;
         result.taints = taints;
-        result.flags = state->in_share > 0 ? flags : 0;
         struct operand target = *one;
         target.reads = false;
         operand_set(run, state, instruction, &target, &result);

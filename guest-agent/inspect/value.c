@@ -62,7 +62,7 @@ uint32_t symbol_of(struct symbols *symbols, uint64_t key, enum symbol_kind kind,
     }
     if (symbols->count == 0) /* number 0 stands for none */
         symbols->all[symbols->count++] = (struct symbol){0};
-    symbols->all[symbols->count] = (struct symbol){.key = key, .kind = (uint8_t)kind, .loop = loop};
+    symbols->all[symbols->count] = (struct symbol){.key = key, .kind = (uint16_t)kind, .loop = loop};
     symbols->index[place] = (uint32_t)symbols->count;
     return (uint32_t)symbols->count++;
 }
@@ -134,9 +134,25 @@ struct value value_number(int64_t number)
     return (struct value){.offset = number, .flags = number == 0 ? FLAG_SUM : 0};
 }
 
-struct value value_of_symbol(uint32_t symbol, uint8_t taints)
+struct value value_of_symbol(uint32_t symbol, uint16_t taints)
 {
     return (struct value){.count = 1, .taints = taints, .terms = {{.symbol = symbol, .factor = 1}}};
+}
+
+uint16_t value_taints(const struct value *value)
+{
+    static const uint16_t of_space[] = {
+        [SPACE_STACK] = TAINT_STACK, [SPACE_THREAD] = TAINT_PRIVATE, [SPACE_HEAP] = TAINT_HEAP, [SPACE_IMAGE] = 0};
+    return value->taints | of_space[value->space];
+}
+
+uint16_t value_compared(const struct value *left, const struct value *right)
+{
+    uint16_t one = value_taints(left), other = value_taints(right), taints = one | other;
+    bool own = left->space == SPACE_STACK || left->space == SPACE_THREAD || left->space == SPACE_HEAP;
+    bool null = own && value_is_zero(right);
+    bool both = (one & TAINTS_OWN) && (other & TAINTS_OWN);
+    return (taints & TAINTS_OWN) && !null && !both ? taints | TAINT_THREAD : taints;
 }
 
 bool value_is_number(const struct value *value, int64_t *number)
@@ -168,7 +184,8 @@ static bool same_sum(const struct value *one, const struct value *other)
 
 bool value_equal(const struct value *one, const struct value *other)
 {
-    return one->taints == other->taints && one->flags == other->flags && same_sum(one, other);
+    return one->taints == other->taints && one->flags == other->flags && one->origin == other->origin
+           && same_sum(one, other);
 }
 
 uint64_t value_hash(const struct value *value)
@@ -205,7 +222,7 @@ uint32_t value_loop(const struct symbols *symbols, const struct value *value)
 
 bool value_add(const struct value *one, const struct value *other, int64_t factor, struct value *sum)
 {
-    struct value result = {.taints = one->taints | other->taints};
+    struct value result = {.taints = one->taints | other->taints, .half = one->half || other->half};
     bool fits = !__builtin_mul_overflow(other->offset, factor, &result.offset)
                 && !__builtin_add_overflow(result.offset, one->offset, &result.offset);
     if (other->space == SPACE_NUMBER)
@@ -259,7 +276,7 @@ bool value_scale(const struct value *one, int64_t factor, struct value *product)
 bool value_multiply(struct symbols *symbols, const struct value *one, const struct value *other, struct value *product)
 {
     struct value result = {0};
-    uint8_t taints = one->taints | other->taints;
+    uint16_t taints = one->taints | other->taints;
     bool fits = one->space == SPACE_NUMBER && other->space == SPACE_NUMBER;
     if (fits)
         fits = value_scale(one, other->offset, &result);
@@ -287,6 +304,7 @@ bool value_multiply(struct symbols *symbols, const struct value *one, const stru
         }
     }
     result.taints = taints;
+    result.half = one->half || other->half;
     *product = fits ? result : (struct value){.taints = taints};
     return fits;
 }
@@ -299,7 +317,7 @@ bool value_replace(const struct value *value, uint32_t symbol, const struct valu
         return true;
     }
     struct value minus = value_of_symbol(symbol, 0), without;
-    uint8_t flags = value->flags;
+    uint16_t flags = value->flags;
     bool fits = value_add(value, &minus, -factor, &without) && value_add(&without, by, factor, result);
     if (fits)
         result->flags = flags;

@@ -42,6 +42,7 @@ STEPS = {
     "uts-geometric": {"S": 40, "W": 40},
     "uts-binomial": {"S": 40, "W": 40},
     "barrier": {"S": 20, "W": 50},
+    "serial-half": {"S": 20, "W": 80},
 }
 
 # Parallel regions of one repetition. In a time step the original BT has 5, SP 9 and LU 2; the others are norms, the
@@ -59,6 +60,7 @@ REGIONS = {
     "uts-geometric": 40,
     "uts-binomial": 40,
     "barrier": 20,
+    "serial-half": 20,
 }
 
 
@@ -80,7 +82,7 @@ def block(output: str) -> dict[str, str]:
     fields = dict(re.findall(r"^ ([A-Z][\w/ ]*?) *= +(.*?) *$", output, re.MULTILINE))
     missing = [field for field in FIELDS if field not in fields]
     assert not missing, f"no {missing} in the output block:\n{output}"
-    name = r"^ (EP|CG|MG|IS|FT|BT|SP|LU|UTS|BARRIER) Benchmark Completed\.$"
+    name = r"^ (EP|CG|MG|IS|FT|BT|SP|LU|UTS|BARRIER|SERIAL-HALF) Benchmark Completed\.$"
     assert re.search(name, output, re.MULTILINE), output
     return fields
 

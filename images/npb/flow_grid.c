@@ -43,7 +43,7 @@ void flow_solution(const struct flow *flow, int k, int j, int i, flow_vector u)
 
 /* The start inside the cube, from the solution on its surface. The specification multiplies values here that an
  * interpolation would not multiply. */
-static void start_inside(const struct flow *flow, int k, int j, int i, flow_vector u)
+static NPB_ALONE void start_inside(const struct flow *flow, int k, int j, int i, flow_vector u)
 {
     double h = 1.0 / (flow->n - 1);
     const double at[3] = {i * h, j * h, k * h};
@@ -71,19 +71,24 @@ static inline bool on_surface(const struct flow *flow, int k, int j, int i)
     return k == 0 || k == last || j == 0 || j == last || i == 0 || i == last;
 }
 
+static NPB_ALONE void set_start_row(struct flow *flow, int k, int j)
+{
+    for (int i = 0; i < flow->n; i++) {
+        double *u = flow->u[flow_point(flow, k, j, i)];
+
+        if (on_surface(flow, k, j, i))
+            flow_solution(flow, k, j, i, u);
+        else
+            start_inside(flow, k, j, i, u);
+    }
+}
+
 void flow_set_start(struct flow *flow)
 {
 #pragma omp parallel for collapse(2) schedule(static)
     for (int k = 0; k < flow->n; k++)
         for (int j = 0; j < flow->n; j++)
-            for (int i = 0; i < flow->n; i++) {
-                double *u = flow->u[flow_point(flow, k, j, i)];
-
-                if (on_surface(flow, k, j, i))
-                    flow_solution(flow, k, j, i, u);
-                else
-                    start_inside(flow, k, j, i, u);
-            }
+            set_start_row(flow, k, j);
 }
 
 void flow_update(struct flow *flow)

@@ -1,10 +1,11 @@
 #include "flow.h"
+#include "npb.h"
 
 #include <math.h>
 #include <string.h>
 
 /* Inside a parallel region: the fields derived from u, at all points. Ends without a barrier. */
-static void derive_fields(struct flow *flow)
+static NPB_ALONE void derive_fields(struct flow *flow)
 {
 #pragma omp for collapse(2) schedule(static) nowait
     for (int k = 0; k < flow->n; k++)
@@ -76,7 +77,7 @@ static inline void add_at_point(struct flow *flow, int direction, int place, int
 
 /* Inside a parallel region: adds the operator's part along one direction. Ends without a barrier: each thread adds to
  * the same points for every direction. */
-static inline void add_along(struct flow *flow, int direction)
+static NPB_ALONE void add_along(struct flow *flow, int direction)
 {
 #pragma omp for collapse(2) schedule(static) nowait
     for (int k = 1; k < flow->n - 1; k++)
@@ -85,11 +86,8 @@ static inline void add_along(struct flow *flow, int direction)
                 add_at_point(flow, direction, direction == 0 ? i : direction == 1 ? j : k, flow_point(flow, k, j, i));
 }
 
-/* Inside a parallel region: rhs = operator on u + forcing. Ends without a barrier; each thread may use its own part of
- * the inner rows. */
-static inline void apply_operator(struct flow *flow)
+static NPB_ALONE void copy_forcing(struct flow *flow)
 {
-    derive_fields(flow);
 #pragma omp for collapse(2) schedule(static)
     for (int k = 0; k < flow->n; k++)
         for (int j = 0; j < flow->n; j++) {
@@ -97,9 +95,27 @@ static inline void apply_operator(struct flow *flow)
 
             memcpy(flow->rhs[row], flow->forcing[row], (size_t)flow->n * sizeof *flow->rhs);
         }
+}
+
+/* Inside a parallel region: rhs = operator on u + forcing. Ends without a barrier; each thread may use its own part of
+ * the inner rows. */
+static inline void apply_operator(struct flow *flow)
+{
+    derive_fields(flow);
+    copy_forcing(flow);
     add_along(flow, 0);
     add_along(flow, 1);
     add_along(flow, 2);
+}
+
+static NPB_ALONE void scale_rhs(struct flow *flow)
+{
+#pragma omp for collapse(2) schedule(static) nowait
+    for (int k = 1; k < flow->n - 1; k++)
+        for (int j = 1; j < flow->n - 1; j++)
+            for (int i = 1; i < flow->n - 1; i++)
+                for (int part = 0; part < FLOW_PARTS; part++)
+                    flow->rhs[flow_point(flow, k, j, i)][part] *= flow->time_step;
 }
 
 void flow_set_rhs(struct flow *flow)
@@ -107,37 +123,47 @@ void flow_set_rhs(struct flow *flow)
 #pragma omp parallel
     {
         apply_operator(flow);
-#pragma omp for collapse(2) schedule(static) nowait
-        for (int k = 1; k < flow->n - 1; k++)
-            for (int j = 1; j < flow->n - 1; j++)
-                for (int i = 1; i < flow->n - 1; i++)
-                    for (int part = 0; part < FLOW_PARTS; part++)
-                        flow->rhs[flow_point(flow, k, j, i)][part] *= flow->time_step;
+        scale_rhs(flow);
     }
+}
+
+static NPB_ALONE void set_solution_row(struct flow *flow, int k, int j)
+{
+    for (int i = 0; i < flow->n; i++) {
+        int64_t point = flow_point(flow, k, j, i);
+
+        flow_solution(flow, k, j, i, flow->u[point]);
+        memset(flow->forcing[point], 0, sizeof(flow_vector));
+    }
+}
+
+static NPB_ALONE void set_solution(struct flow *flow)
+{
+#pragma omp for collapse(2) schedule(static)
+    for (int k = 0; k < flow->n; k++)
+        for (int j = 0; j < flow->n; j++)
+            set_solution_row(flow, k, j);
+}
+
+static NPB_ALONE void set_forcing_to_minus_rhs(struct flow *flow)
+{
+#pragma omp for collapse(2) schedule(static) nowait
+    for (int k = 1; k < flow->n - 1; k++)
+        for (int j = 1; j < flow->n - 1; j++)
+            for (int i = 1; i < flow->n - 1; i++)
+                for (int part = 0; part < FLOW_PARTS; part++) {
+                    int64_t point = flow_point(flow, k, j, i);
+
+                    flow->forcing[point][part] = -flow->rhs[point][part];
+                }
 }
 
 void flow_set_forcing(struct flow *flow)
 {
 #pragma omp parallel
     {
-#pragma omp for collapse(2) schedule(static)
-        for (int k = 0; k < flow->n; k++)
-            for (int j = 0; j < flow->n; j++)
-                for (int i = 0; i < flow->n; i++) {
-                    int64_t point = flow_point(flow, k, j, i);
-
-                    flow_solution(flow, k, j, i, flow->u[point]);
-                    memset(flow->forcing[point], 0, sizeof(flow_vector));
-                }
+        set_solution(flow);
         apply_operator(flow);
-#pragma omp for collapse(2) schedule(static) nowait
-        for (int k = 1; k < flow->n - 1; k++)
-            for (int j = 1; j < flow->n - 1; j++)
-                for (int i = 1; i < flow->n - 1; i++)
-                    for (int part = 0; part < FLOW_PARTS; part++) {
-                        int64_t point = flow_point(flow, k, j, i);
-
-                        flow->forcing[point][part] = -flow->rhs[point][part];
-                    }
+        set_forcing_to_minus_rhs(flow);
     }
 }

@@ -136,28 +136,40 @@ static void transform_lines(const struct transform *t, int length, int sign, str
         put_lines(start, length, point_step, line_step, one);
 }
 
+static int groups_of(int lines)
+{
+    return (lines + GROUP - 1) / GROUP;
+}
+
 static void transform_x(const struct transform *t, int sign, struct complex_value *field)
 {
+    int groups = groups_of(t->class->ny);
+
 #pragma omp parallel for collapse(2) schedule(static)
     for (int k = 0; k < t->class->nz; k++)
-        for (int j = 0; j < t->class->ny; j += GROUP)
-            transform_lines(t, t->class->nx, sign, line_at(t, field, k, j), 1, t->row);
+        for (int group = 0; group < groups; group++)
+            transform_lines(t, t->class->nx, sign, line_at(t, field, k, group * GROUP), 1, t->row);
 }
 
 static void transform_y(const struct transform *t, int sign, struct complex_value *field)
 {
+    int groups = groups_of(t->class->nx);
+
 #pragma omp parallel for collapse(2) schedule(static)
     for (int k = 0; k < t->class->nz; k++)
-        for (int i = 0; i < t->class->nx; i += GROUP)
-            transform_lines(t, t->class->ny, sign, line_at(t, field, k, 0) + i, t->row, 1);
+        for (int group = 0; group < groups; group++)
+            transform_lines(t, t->class->ny, sign, line_at(t, field, k, 0) + group * GROUP, t->row, 1);
 }
 
 static void transform_z(const struct transform *t, int sign, struct complex_value *field)
 {
+    int groups = groups_of(t->class->nx);
+
 #pragma omp parallel for collapse(2) schedule(static)
     for (int j = 0; j < t->class->ny; j++)
-        for (int i = 0; i < t->class->nx; i += GROUP)
-            transform_lines(t, t->class->nz, sign, line_at(t, field, 0, j) + i, (int64_t)t->class->ny * t->row, 1);
+        for (int group = 0; group < groups; group++)
+            transform_lines(t, t->class->nz, sign, line_at(t, field, 0, j) + group * GROUP,
+                            (int64_t)t->class->ny * t->row, 1);
 }
 
 /* The random start, along x, then y, then z. */

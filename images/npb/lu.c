@@ -4,10 +4,13 @@
  * Two programs share this file. In `lu` the threads wait for one another in a pipeline, as in the original's standard
  * version. In `lu-hp` they meet at a barrier after each hyperplane. Each time step is two parallel regions: the sweeps,
  * and the residual. The order of the dependent points fixes all arithmetic, so the result is the same to the last bit
- * for every team and both programs.
+ * for every team and both programs. A row is computed from rows that other threads computed in the same sweep, so this
+ * cannot be read from the code, and the programs declare it (vscaf.h).
  */
 #include "lu_grid.h"
 #include "npb.h"
+
+#include <vscaf.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -134,6 +137,7 @@ int main(int argc, char **argv)
     bool right = true;
     char size[32];
 
+    vscaf_resize();
     snprintf(size, sizeof size, "%dx%dx%d", class->n, class->n, class->n);
     printf("\n\n NAS Parallel Benchmarks' simulated application LU, C and OpenMP (%s)\n", lu_variant);
     printf(" Size:                        %11s\n Iterations:                  %11u\n", size, class->steps);

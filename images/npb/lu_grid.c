@@ -89,19 +89,24 @@ static bool on_boundary(const struct lu_grid *grid, int index)
     return index == 0 || index == grid->n - 1;
 }
 
+static NPB_ALONE void reset_row(struct lu_grid *grid, int k, int j)
+{
+    for (int i = 0; i < grid->n; i++) {
+        double *value = grid->u[lu_point(grid, k, j, i)];
+
+        if (on_boundary(grid, k) || on_boundary(grid, j) || on_boundary(grid, i))
+            lu_exact(grid, k, j, i, value);
+        else
+            interpolate(grid, k, j, i, value);
+    }
+}
+
 void lu_reset(struct lu_grid *grid)
 {
 #pragma omp parallel for schedule(static) collapse(2)
     for (int k = 0; k < grid->n; k++)
         for (int j = 0; j < grid->n; j++)
-            for (int i = 0; i < grid->n; i++) {
-                double *value = grid->u[lu_point(grid, k, j, i)];
-
-                if (on_boundary(grid, k) || on_boundary(grid, j) || on_boundary(grid, i))
-                    lu_exact(grid, k, j, i, value);
-                else
-                    interpolate(grid, k, j, i, value);
-            }
+            reset_row(grid, k, j);
 }
 
 static void root_mean(const struct lu_grid *grid, lu_vector norm)

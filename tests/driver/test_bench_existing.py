@@ -66,9 +66,30 @@ def test_a_baseline_is_set_and_all_is_put_back(
     assert all(guest.closed for guest in bench.guests.values())
 
 
+def test_under_passive_the_programs_of_each_guest_wait_passively_and_those_of_other_arrangements_do_not(
+    bench: Bench,
+) -> None:
+    def policies(**environment: str) -> list[str]:
+        some = (place.start(name, "echo $OMP_WAIT_POLICY", environment) for name in ("a", "b"))
+        return [one.wait(10).output.strip() for one in some]
+
+    with bench.place() as place:
+        with place.arrange("passive", (1, 1)):
+            assert {name: bench.pins(name) for name in FOUND} == {"a": [{0, 2}] * 2, "b": [{0, 2}] * 3}
+            assert policies() == ["passive", "passive"]
+            assert policies(OMP_WAIT_POLICY="active") == ["active", "active"]
+        for arrangement in ("unmanaged", "static"):
+            with place.arrange(arrangement, (1, 1)):
+                assert policies() == ["", ""]
+        with suppress(ZeroDivisionError), place.arrange("passive", (1, 1)):
+            raise ZeroDivisionError
+        assert policies() == ["", ""]
+
+
 def test_the_commands_of_baselines_are_for_the_pool_and_the_vcpus_of_each_guest(bench: Bench) -> None:
     with bench.place() as place:
         assert place.commands("unmanaged", (1, 1)) == place.commands("equipartition", (1, 1)) == []
+        assert place.commands("passive", (1, 1)) == [f"OMP_WAIT_POLICY=passive PROGRAM  # in {name}" for name in "ab"]
         assert place.commands("pinned", (1, 1)) == [
             *("virsh vcpupin a 0 0", "virsh vcpupin a 1 2"),
             *("virsh vcpupin b 0 0", "virsh vcpupin b 1 2", "virsh vcpupin b 2 0"),

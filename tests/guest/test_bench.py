@@ -88,7 +88,7 @@ TREE = "uts-geometric.S"
 def test_each_further_command_measures_in_guests(
     tmp_path: Path, command: str, options: list[str], group: list[str]
 ) -> None:
-    kinds = ["unmanaged", "max-speedup-fitted"] + (["static"] if command in {"oracle", "barrier"} else [])
+    kinds = ["passive", "unmanaged", "max-speedup-fitted"] + (["static"] if command in {"oracle", "barrier"} else [])
     done = bench(tmp_path / "out", *options, command=command)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     found = arrangements(tmp_path / "out", group)
@@ -126,7 +126,7 @@ def test_guests_that_run_already_are_measured_and_left_as_they_were(
 ) -> None:
     names = ",".join(guest.name for guest in reachable)
     existing = ["--existing", names, "--uri", shared_lab.uri, "--shipped", "ep.S", "--pairs", "ep.S+ep.S"]
-    kinds = ["unmanaged", "pinned", "max-speedup-fitted"]
+    kinds = ["passive", "unmanaged", "pinned", "max-speedup-fitted"]
     before = [guest.domain.vcpuPinInfo() for guest in reachable]
     done = bench(tmp_path / "out", *existing, "--arrangements", ",".join(kinds))
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -24,7 +24,7 @@ DIRECTORY = "/usr/local/libexec/vscaf/npb"
 REPEATS = (2, 20, 200, 2000)  # more, until a program runs long enough to see its team change
 CLANG = REPOSITORY / "build" / "clang" / "images" / "npb"
 NPB = {"bt.S", "cg.S", "ep.S", "ft.S", "is.S", "lu.S", "lu-hp.S", "mg.S", "sp.S"}
-NAMES = NPB | {"uts-geometric.S", "uts-binomial.S", "barrier.S"}
+NAMES = NPB | {"uts-geometric.S", "uts-binomial.S", "barrier.S", "serial-half.S"}
 
 
 @dataclass(frozen=True)

@@ -54,12 +54,12 @@ static uint32_t size_of(struct paces *paces, uint32_t p)
 /* Ends the batch of a size. False: the program is not what was known. */
 static bool end_batch(struct paces_size *size)
 {
-    size->batches += 1.0f;
-    if (size->batch_expected_s > 0.0f) {
+    if (size->batches > 0.0f && size->batch_expected_s > 0.0f) {
         float log_ratio = logf(size->batch_s / size->batch_expected_s);
         size->squares += log_ratio * log_ratio;
         size->odd = fabsf(log_ratio) > logf((float)ODD_FACTOR) ? size->odd + 1 : 0;
     }
+    size->batches += 1.0f;
     size->batch_s = size->batch_expected_s = 0.0f;
     return size->odd < ODD_MAX;
 }
@@ -102,7 +102,7 @@ void paces_read(struct paces *paces, struct paces_reader *reader, const struct v
         struct paces_size *size = &paces->sizes[j];
         if (paces->instances[i][j] > 0.0f)
             size->batch_expected_s += (float)instances * paces->seconds[i][j] / paces->instances[i][j];
-        if (paces->instances[i][j] > 0.0f || size->batches < 1.0f)
+        if (paces->instances[i][j] > 0.0f || !(size->batches > 0.0f)) /* the first batch has no means before it */
             size->batch_s += (float)seconds;
         paces->instances[i][j] += (float)instances;
         paces->seconds[i][j] += (float)seconds;

@@ -75,12 +75,14 @@ void known_program_leave(struct known_program *program, struct paces_reader *rea
     program->used_ns = now_ns;
 }
 
-/* Takes over comparisons; of each team size the newer one stays. */
+/* Takes over comparisons; of each team size the newer one stays. Where room is short, older ones go. */
 static void take_compared(struct known_program *program, const struct learned *learned)
 {
     struct speedup_point merged[LEARNED_POINTS_MAX];
     size_t count = 0, a = 0, b = 0;
     while (count < LEARNED_POINTS_MAX && (a < learned->points_count || b < program->compared_count)) {
+        if (count + learned->points_count - a == LEARNED_POINTS_MAX)
+            b = program->compared_count;
         bool newer = a < learned->points_count &&
                      (b == program->compared_count || learned->points[a].p <= program->compared[b].p);
         if (newer && b < program->compared_count && learned->points[a].p == program->compared[b].p)

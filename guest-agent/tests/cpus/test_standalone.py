@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -479,8 +480,13 @@ def test_words_of_scafs_programs(machine: Machine) -> None:
     wait_until(lambda: speedup_known(machine, eager.pid), "speedup without competition")
     took_s = used_s(eager.pid)
     end(eager)
-    for words in ({"SCAF_LAZY_EXPERIMENTS": "0", "SCAF_DISABLE_EXPERIMENTS": "1"}, {}):
-        program = machine.run("cg.S", NPB_REPEAT="10000", **words)
+    for name, words in {
+        "cg-disabled": {"SCAF_LAZY_EXPERIMENTS": "0", "SCAF_DISABLE_EXPERIMENTS": "1"},
+        "cg-lazy": {},
+    }.items():
+        # Another program: the agent remembers the speedup of cg.S.
+        shutil.copy(machine.bin / "cg.S", machine.bin / name)
+        program = machine.run(name, NPB_REPEAT="10000", **words)
         wait_until(lambda program=program: program.pid in shares(machine), "a program that learns nothing")
         while used_s(program.pid) < took_s:  # as much CPU time as the eager program needed
             assert not speedup_known(machine, program.pid), words

@@ -12,9 +12,12 @@ import pytest
 from attempt import Tools, clean_environment
 
 BUILD = Path(os.environ["VSCAF_BUILD"])
-FREE, UP_TO, OWN = 1, 2, 3
-OWN_NUMBER = {"is": {"rank"}}  # by its code; the program declares itself, so it is resized too
-UP_TO_TOLD = {"lu": {"time_step"}}
+FREE, OWN = 1, 3
+# The sections that are not proven. is, lu and lu-hp declare themselves, so these sections are resized too. In bt and sp
+# it is a section that runs once.
+LU = {"time_step", "lu_set_forcing", "lu_residual"}
+START = {"flow_set_start"}
+OWN_NUMBER = {"is": {"rank"}, "lu": LU, "lu-hp": LU, "bt": START, "sp": START}
 
 
 @pytest.mark.parametrize("name", ["bt", "cg", "ep", "ft", "is", "lu", "lu-hp", "mg", "sp"])
@@ -31,9 +34,8 @@ def test_it_verifies_and_is_resized(name: str, tmp_path: Path) -> None:
     told: dict[str, Any] = json.loads(report.read_text())
     assert done.returncode == 0 and "SUCCESSFUL" in done.stdout, (done.returncode, done.stdout, done.stderr, told)
     assert told["joined"] and told["changes"] > 0 and told["asked"] == 0  # all verdicts were known when it joined
-    verdicts = {OWN: set(), UP_TO: set(), FREE: set()}
+    verdicts = {OWN: set(), FREE: set()}
     for section in told["sections"]:
         verdicts[section["verdict"]].add(section["name"].partition(".")[0])
     assert verdicts[OWN] == OWN_NUMBER.get(name, set())
-    assert verdicts[UP_TO] == UP_TO_TOLD.get(name, set())
-    assert told["samples_resized"] > 0
+    assert told["samples_resized"] > 0, told

@@ -75,7 +75,8 @@ def test_says_what_it_hands_out_and_knows(rig: Rig) -> None:
     assert rows.keys() == {first.pid, second.pid}
     one = rows[first.pid]
     assert (one["name"], one["user"], one["malleable"], one["team"]) == ("joined-program", os.geteuid(), "full", 3)
-    assert one["speedup"] == {"p": 4, "value": 3.2, "standard_error": 0.064, "efficiency": 0.8}
+    speedup = {"p": 4, "value": 3.2, "standard_error": 0.064, "efficiency": 0.8, "measured": True}
+    assert one["speedup"] == speedup
     assert one["weight"] == pytest.approx(2.2 / 1.3863, abs=0.01)
     assert rows[second.pid]["malleable"] == "rigid" and "speedup" not in rows[second.pid]
 

@@ -11,8 +11,8 @@ import click
 from vscaf.bench.options import RunOptions, image_option, run_options
 from vscaf.bench.workloads.options import Sources, names, workload_options
 
-WITH_STATIC = "unmanaged,static,max-speedup-fitted"
-WITHOUT_STATIC = "unmanaged,max-speedup-fitted"
+WITH_STATIC = "passive,static,unmanaged,max-speedup-fitted"
+WITHOUT_STATIC = "passive,unmanaged,max-speedup-fitted"
 
 
 @click.group(short_help="Measure what vscaf is worth on this machine.")
@@ -104,7 +104,6 @@ def overhead(sources: Sources, options: RunOptions) -> None:
 @run_options("coming-going", WITHOUT_STATIC, timed=False)
 def coming_going(*, sources: Sources, large: str, medium: str, small: str, scale: float, options: RunOptions) -> None:
     """Run a large program in a guest, to which others come: LM, LSSS, LMMM and LLLL (Thatcher 2016, section 5.8).
-
     Each program is executed once. The figure is the time until all have ended.
 
     \b

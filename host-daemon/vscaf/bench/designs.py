@@ -30,7 +30,7 @@ def together(chosen: Sequence[str], size: int, *, no_vm: bool, every_split: bool
                 raise UsageError(f"{'+'.join(group)}: give {size} workloads, as in {'+'.join(['cg.W'] * size)}")
         return found
 
-    return Design(groups, ("unmanaged", "static", _policy(no_vm)), every_split)
+    return Design(groups, ("passive", "static", "unmanaged", _policy(no_vm)), every_split)
 
 
 def coming_going(sizes: Mapping[str, str], scale: float, *, no_vm: bool) -> Design:
@@ -42,7 +42,9 @@ def coming_going(sizes: Mapping[str, str], scale: float, *, no_vm: bool) -> Desi
     def groups(workloads: Mapping[str, Workload]) -> list[tuple[str, ...]]:
         return [tuple(known(sizes[size], workloads) for size in test) for test in COMING_AND_GOING]
 
-    return Design(groups, ("unmanaged", _policy(no_vm)), starts_s=tuple(scale * start_s for start_s in STARTS_S))
+    return Design(
+        groups, ("passive", "unmanaged", _policy(no_vm)), starts_s=tuple(scale * start_s for start_s in STARTS_S)
+    )
 
 
 def barriers(workload: str, guests: int, *, no_vm: bool) -> Design:
@@ -51,7 +53,7 @@ def barriers(workload: str, guests: int, *, no_vm: bool) -> Design:
     def groups(workloads: Mapping[str, Workload]) -> list[tuple[str, ...]]:
         return [(known(workload, workloads),) * count for count in range(1, guests + 1)]
 
-    return Design(groups, ("unmanaged", "static", _policy(no_vm)))
+    return Design(groups, ("passive", "static", "unmanaged", _policy(no_vm)))
 
 
 def alone(*, no_vm: bool) -> Design:
@@ -60,7 +62,7 @@ def alone(*, no_vm: bool) -> Design:
     def groups(workloads: Mapping[str, Workload]) -> list[tuple[str, ...]]:
         return [(name,) for name in workloads]
 
-    return Design(groups, ("unmanaged", _policy(no_vm)))
+    return Design(groups, ("passive", "unmanaged", _policy(no_vm)))
 
 
 def _policy(no_vm: bool) -> str:

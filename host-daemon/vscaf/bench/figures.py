@@ -19,7 +19,7 @@ EVEN = 0.05  # a ratio within 1 +- EVEN is neither a win nor a loss
 
 class Verdict(StrEnum):
     """What a ratio to a baseline says. It is a win or a loss if its whole 95% interval is above 1 + EVEN or below
-    1 - EVEN."""
+    1 - EVEN. A single round has no interval: then the ratio itself is."""
 
     WIN = "win"
     EVEN = "even"
@@ -62,7 +62,8 @@ class GroupFigures(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """One arrangement relative to a baseline, over all groups. mean: the geometric mean of the groups' ratios.
+    """One arrangement relative to a baseline, over all groups. mean: the geometric mean of the groups' ratios; its n is
+    the fewest rounds that a group's ratio is from, so that it has an interval if each of the groups has one.
     win_mean, even_mean, loss_mean: that of the wins, the even groups and the losses alone; None if there are none. If
     the arrangement was measured with several allocations, those with the largest sum of speedups count."""
 
@@ -75,6 +76,11 @@ class Comparison(msgspec.Struct, frozen=True):
     win_mean: float | None = None
     even_mean: float | None = None
     loss_mean: float | None = None
+
+    @property
+    def groups(self) -> int:
+        """How many groups were compared."""
+        return len(self.wins) + len(self.even) + len(self.losses)
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -252,9 +258,13 @@ def _comparisons(groups: Sequence[GroupFigures], baselines: Sequence[str]) -> li
 
 
 def _geometric(ratios: Sequence[Figure]) -> Figure:
-    """The geometric mean. Its interval: the groups' logarithms are independent, so their half-widths add in squares."""
+    """The geometric mean. Its interval: the groups' logarithms are independent, so their half-widths add in squares. If
+    a group has a single round, its half-width is not known, so there is no interval."""
     n = len(ratios)
     middle = sum(math.log(one.value) for one in ratios) / n
+    rounds = min(one.n for one in ratios)
+    if rounds == 1:
+        return Figure(math.exp(middle), math.exp(middle), math.exp(middle), 1)
     below = math.sqrt(sum((math.log(one.value) - math.log(one.low)) ** 2 for one in ratios)) / n
     above = math.sqrt(sum((math.log(one.high) - math.log(one.value)) ** 2 for one in ratios)) / n
-    return Figure(math.exp(middle), math.exp(middle - below), math.exp(middle + above), n)
+    return Figure(math.exp(middle), math.exp(middle - below), math.exp(middle + above), rounds)

@@ -9,12 +9,17 @@ import msgspec
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A median, its 95% interval, and how many values it is from."""
+    """A median, its 95% interval, and how many values it is from. Of a single value there is no interval: then low and
+    high are the value."""
 
     value: float
     low: float
     high: float
     n: int
+
+    def interval(self, digits: int) -> str:
+        """The 95% interval with so many decimals, "0.90 to 1.10"; empty if there is none."""
+        return "" if self.n == 1 else f"{self.low:.{digits}f} to {self.high:.{digits}f}"
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float, float]:

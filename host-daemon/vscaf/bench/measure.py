@@ -132,9 +132,8 @@ def measure(
                 machine=here,
             )
             save_context(context, options.output)
-            session = Session(
-                place, workloads, samples, _timing(design, options, count), print_line, on_run=timelines.keep
-            )
+            timing = _timing(design, options, count)
+            session = Session(place, workloads, samples, lambda key: timing, print_line, on_run=timelines.keep)
             session.run(plan, report)
         return report()
 

@@ -97,7 +97,7 @@ def run_options(
             show_default=arrangements,
             callback=names,
             metavar="A,B,...",
-            help="unmanaged, pinned, static, quota, steal-governor, or policies.",
+            help="passive, static, unmanaged, pinned, quota, steal-governor, or policies.",
         ),
         click.option(
             "--rounds",

@@ -52,21 +52,24 @@ class Session:
         place: Place,
         workloads: Mapping[str, Workload],
         samples: SampleFile,
-        timing: Timing,
+        timing: Callable[[RunKey], Timing],
         print_line: Callable[[str], None],
         *,
         on_run: Callable[[Sample, Watched], object] = lambda sample, watched: None,
+        attempts: Callable[[RunKey], int] = lambda key: ATTEMPTS,
     ) -> None:
-        """on_run: called after each run, with its sample and what was observed meanwhile."""
+        """timing: of each run. on_run: called after each run, with its sample and what was observed meanwhile.
+        attempts: how often a run is made at most, if it is disturbed."""
         self._place = place
         self._workloads = workloads
         self._samples = samples
         self._timing = timing
         self._print_line = print_line
         self._on_run = on_run
+        self._attempts = attempts
 
     def run(self, plan: Sequence[RunKey], between_rounds: Callable[[], object] = lambda: None) -> None:
-        """Makes the runs that have no sample yet. A disturbed run is repeated, ATTEMPTS times in total at most.
+        """Makes the runs that have no sample yet. A disturbed run is repeated.
 
         between_rounds is called when a round is complete and another one follows.
         """
@@ -87,8 +90,8 @@ class Session:
                 between_rounds()
 
     def _complete(self, key: RunKey) -> bool:
-        attempts = self._samples.of(key)
-        return len(attempts) >= ATTEMPTS or any(not one.disturbed for one in attempts)
+        made = self._samples.of(key)
+        return len(made) >= self._attempts(key) or any(not one.disturbed for one in made)
 
     def _report(self, sample: Sample, progress: Progress) -> None:
         left_s = progress.left_s()
@@ -103,18 +106,18 @@ class Session:
         )
 
     def _once(self, key: RunKey, attempt: int) -> Sample:
-        together = len(key.workloads)
+        together, timing = len(key.workloads), self._timing(key)
         arrangement = "unmanaged" if key.arrangement == ALONE else key.arrangement
         allocations = key.allocations or equal_split(self._place.cpus, together)
         at = datetime.now(UTC).isoformat(timespec="seconds")
         with self._place.arrange(arrangement, allocations) as arranged:
-            members = [self._member(key, number, arranged) for number in range(together)]
+            members = [self._member(key, number, arranged, timing.starts_s[number]) for number in range(together)]
             with self._place.watch(arranged.helpers) as watch:
                 begin_s = time.monotonic()
-                executions = execute(self._place, members, self._timing.seconds)
+                executions = execute(self._place, members, timing.seconds)
                 self._check_clocks(members, time.monotonic() - begin_s)
             transitions = arranged.transitions()
-        once = self._timing.seconds is None
+        once = timing.seconds is None
         both = span(executions) if once else window(executions)
         if both is None:
             raise PlaceError(f"{key.name}: the programs never computed at the same time: give more --seconds")
@@ -144,7 +147,7 @@ class Session:
                     "misjudged its time stamp counter: run the bench again while the host is idle"
                 )
 
-    def _member(self, key: RunKey, number: int, arranged: Arranged) -> Member:
+    def _member(self, key: RunKey, number: int, arranged: Arranged, start_s: float) -> Member:
         workload = self._workloads[key.workloads[number]]
         name = self._place.members[number]
         ahead_s = self._place.clock_ahead_s(name)
@@ -156,6 +159,6 @@ class Session:
             workload,
             launcher + workload.command,
             {**workload.environment, **(workload.marks_environment if ahead_s is not None else {}), **threads},
-            self._timing.starts_s[number],
+            start_s,
             ahead_s,
         )

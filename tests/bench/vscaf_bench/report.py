@@ -97,7 +97,7 @@ class Report:
                 (
                     result.name,
                     f"{result.value:.4g} {result.unit}",
-                    f"{result.low:.4g} .. {result.high:.4g}",
+                    f"{result.low:.4g} .. {result.high:.4g}" if result.n > 1 else "",
                     str(result.n),
                     baseline,
                     f"{result.ratio:.3f}" if result.ratio is not None else "",

@@ -23,7 +23,8 @@ from vscaf.bench.workloads.options import Sources
 
 from .report import Report, Result
 
-NAMES = ("bt", "cg", "ep", "ft", "is", "lu", "lu-hp", "mg", "sp", "uts-binomial", "uts-geometric", "barrier")
+NPB = ("bt", "cg", "ep", "ft", "is", "lu", "lu-hp", "mg", "sp")
+NAMES = (*NPB, "uts-binomial", "uts-geometric", "barrier", "serial-half")
 ROUNDS, SECONDS = 5, 1.0
 ITERATIONS = re.compile(r"^ Iterations += +(\d+)", re.MULTILINE)
 

@@ -33,7 +33,7 @@ from vscaf.errors import VscafError
 
 from vscaf_lab.demo_report import pair_reports
 
-ARRANGEMENTS = ("unmanaged", "static", "equipartition", "max-speedup")
+ARRANGEMENTS = ("passive", "static", "unmanaged", "pinned", "equipartition", "max-speedup")
 PROGRAMS, QUICK_PROGRAMS = ("cg.A", "ep.W"), ("cg.W", "ep.S")
 SECONDS, QUICK_SECONDS = 10.0, 3.0
 DELAYED = 0.2  # the second program starts after this part of the time in which both compute

@@ -10,7 +10,7 @@ from vscaf.bench.figures import GroupFigures
 from vscaf.bench.samples import ALONE, Sample, counted
 from vscaf.bench.speed import alone_rate, speedups
 
-REFERENCES = ("unmanaged", "static")
+REFERENCES = ("passive", "static", "unmanaged", "pinned")
 SUM = "sum_of_speedups"
 BY_THE_CLOCK = "_by_the_clock"
 

@@ -1,9 +1,12 @@
 """What an operator can do without vscaf, as plain values."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vscaf.bench.places.baselines import QUOTA_PERIOD_US, setting
+from vscaf.bench.places.place import BASELINES
 from vscaf.bench.plan import splits
 
 POOLS = st.sets(st.integers(0, 40), min_size=2, max_size=8).map(sorted)
@@ -67,6 +70,18 @@ def test_unmanaged_sets_nothing_that_a_guest_has_not_anyway(pool, vcpus):
     one = setting("unmanaged", pool, vcpus, (), 0)
     assert one.pins == (frozenset(pool),) * vcpus and one.online == vcpus and one.quota_us is None
     assert one.commands("a", range(vcpus)) == []
+
+
+@given(POOLS, st.integers(1, 12))
+def test_passive_is_unmanaged_with_threads_that_sleep_while_they_wait(pool, vcpus):
+    one, unmanaged = (setting(name, pool, vcpus, (), 0) for name in ("passive", "unmanaged"))
+    assert replace(one, environment={}) == unmanaged and unmanaged.environment == {}
+    assert one.commands("a", range(vcpus)) == ["OMP_WAIT_POLICY=passive PROGRAM  # in a"]
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_baseline_has_a_setting(name):
+    assert setting(name, [0, 1], 2, (1, 1), 0) is not None
 
 
 def test_policies_are_no_baselines():

@@ -142,29 +142,29 @@ def test_every_pair_and_arrangement_has_its_row(page: Page) -> None:
         "program 1",
         "program 2",
         "sum",
-        "to unmanaged",
         "to static",
+        "to unmanaged",
         "runs",
         "verification",
         "disturbed",
     ]
     rows = {(row[0], row[1]): row[2:] for row in table[1:]}
     assert len(table) == 10 and list(rows)[:3] == [
-        ("cg.W+cg.W", "unmanaged"),
         ("cg.W+cg.W", "static 1+1"),
+        ("cg.W+cg.W", "unmanaged"),
         ("cg.W+cg.W", "max-speedup"),
     ]
     assert rows["cg.W+lu.W", "max-speedup"] == [
         "1.00|0.90 to 1.10",
         "1.00|0.90 to 1.10",
         "2.00|1.80 to 2.20",
-        "4.00 win|4.00 to 4.00",
         "1.00 even|0.90 to 1.10",
+        "4.00 win|4.00 to 4.00",
         "3",
         "successful",
         "",
     ]
-    assert rows["cg.W+lu.W", "unmanaged"][3:5] == ["", "0.25 loss|0.23 to 0.28"]
+    assert rows["cg.W+lu.W", "unmanaged"][3:5] == ["0.25 loss|0.23 to 0.28", ""]
 
 
 def test_wrong_results_and_disturbed_runs_are_marked_and_not_compared(page: Page) -> None:
@@ -172,18 +172,18 @@ def test_wrong_results_and_disturbed_runs_are_marked_and_not_compared(page: Page
     assert rows["cg.W+cg.W", "max-speedup"][8].strip() == "FAILED"
     static = rows["lu.W+lu.W", "static 1+1"]
     assert static[4] == "2.00 disturbed|2.00 to 2.00" and static[5:7] == ["", ""] and static[9] == "3"
-    assert rows["lu.W+lu.W", "max-speedup"][6] == ""
+    assert rows["lu.W+lu.W", "max-speedup"][5] == ""
 
 
 def test_the_table_of_all_pairs_together(page: Page) -> None:
     table = page.tables["summary"]
     assert table[0] == ["compared with", "arrangement", "pairs", "mean ratio", "wins", "even", "losses"]
     assert [row[:3] for row in table[1:]] == [
+        ["static", "max-speedup", "2"],
         ["unmanaged", "static", "2"],
         ["unmanaged", "max-speedup", "3"],
-        ["static", "max-speedup", "2"],
     ]
-    assert table[2][3:] == ["4.00|4.00 to 4.00", "3 (100%), 4.00", "0 (0%)", "0 (0%)"]
+    assert table[3][3:] == ["4.00|4.00 to 4.00", "3 (100%), 4.00", "0 (0%)", "0 (0%)"]
 
 
 def test_three_programs_are_called_a_group(tmp_path: Path) -> None:
@@ -391,9 +391,11 @@ def test_the_terminal_shows_the_tables_and_the_recommendation() -> None:
     samples = [one for one in some_samples() if all(each.executions[0].verified for each in one.programs)]
     text = printed(figures(samples, BASELINES))
     lines = [line.split() for line in text.splitlines()]
-    assert ["max-speedup", "1.00", "1.00", "2.00", "4.00", "win", "1.00", "even", "3"] in lines
-    assert ["static", "1+1", "1.00", "1.00", "2.00", "disturbed", "3", "3"] in lines
-    assert "Use the policy max-speedup on this machine." in text and text.endswith("The report is out/report.html\n")
+    assert ["max-speedup", "1.00", "1.00", "2.00", "1.00", "even", "4.00", "win", "3"] in lines
+    assert ["lu.W+lu.W", "static", "1+1", "1.00", "1.00", "2.00", "disturbed", "3", "3"] in lines
+    assert "Use vscaf with the policy max-speedup on this machine:" in text and text.endswith(
+        "The report is out/report.html\n"
+    )
     assert "verification" not in text and "program 1" in text and "…" not in text
     narrow = printed(figures(samples, BASELINES), 80)
     assert "program 1" not in narrow and "…" not in narrow and "4.00 win" in narrow
@@ -416,7 +418,7 @@ def test_a_bench_can_be_reported_again(tmp_path: Path) -> None:
     assert load_context(tmp_path) == CONTEXT
     before = file.path.read_bytes()
     done = CliRunner().invoke(main, ["bench", "report", str(tmp_path)])
-    assert done.exit_code == 0 and "Use the policy max-speedup" in done.output
+    assert done.exit_code == 0 and "Use vscaf with the policy max-speedup" in done.output
     results = msgspec.json.decode((tmp_path / "results.json").read_bytes(), type=Results)
     assert results.figures == figures(samples, BASELINES) and file.path.read_bytes() == before
 
@@ -460,6 +462,33 @@ def test_the_machine_has_what_figures_depend_on() -> None:
     assert set(versions()) == {"vscaf", "python", "libvirt", "QEMU"}
     assert first_line(["sh", "-c", "echo; echo one; echo two"]) == "one"
     assert first_line(["true"]) == ABSENT and first_line(["/no/such/command"]) == ABSENT
+
+
+def test_of_one_round_no_interval_is_shown_anywhere(tmp_path: Path) -> None:
+    samples = [sample for sample in some_samples() if sample.key.round == 1 and not sample.disturbed]
+    page = written(tmp_path, samples)
+    assert not re.search(r"\d to \d", page.text.split("Pictures")[0]) and "95% interval 4" not in page.text
+    assert "4.00 win" in page.tables["together"][3]
+    assert page.tables["summary"][3][3] == "4.00"
+    names = [name for name in rows_of(tmp_path / "table.csv")[0] if name.endswith(("_low", "_high"))]
+    assert names and all(row[name] == "" for row in rows_of(tmp_path / "table.csv") for name in names)
+    shown = printed(figures(samples, BASELINES))
+    assert not re.search(r"\d to \d|95%", shown) and "4.00 win" in shown
+    assert re.search(r"\d to \d", printed(figures(some_samples(), BASELINES)))
+
+
+def test_passive_and_static_are_the_first_baselines(tmp_path: Path) -> None:
+    samples = [
+        *some_samples(),
+        *(run(1, PAIR, name, (0.8, 1.6)) for name in ("passive", "pinned", "quota")),
+    ]
+    table = written(tmp_path, samples).tables["together"]
+    assert table[0][5:10] == ["to passive", "to static", "to unmanaged", "to pinned", "to quota"]
+    kinds = ["passive", "static 1+1", "unmanaged", "pinned", "quota", "max-speedup"]
+    assert [row[1] for row in table if row[0] == "cg.W+lu.W"] == kinds
+    lines = printed(figures(samples, BASELINES), 200).splitlines()
+    (head,) = [line for line in lines if line.split()[:2] == ["programs", "arrangement"]]
+    assert head.index("to passive") < head.index("to static") and "to unmanaged" not in head
 
 
 def test_a_figure_of_one_round_has_no_interval() -> None:

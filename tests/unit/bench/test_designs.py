@@ -3,7 +3,8 @@
 import pytest
 from click.testing import CliRunner
 from vscaf.bench import measure
-from vscaf.bench.designs import STARTS_S, barriers, coming_going, together
+from vscaf.bench.command import WITH_STATIC, WITHOUT_STATIC
+from vscaf.bench.designs import STARTS_S, alone, barriers, coming_going, together
 from vscaf.bench.workloads.gather import gather
 from vscaf.bench.workloads.options import Sources
 from vscaf.cli.main import main
@@ -48,6 +49,22 @@ def test_barriers_run_in_one_guest_then_in_two():
     assert design.groups(loop) == [("barrier.S",) * count for count in (1, 2, 3)]
     assert "static" in design.default_arrangements(2, 2) and "static" in design.default_arrangements(3, 3)
     assert "static" not in design.default_arrangements(3, 2)
+
+
+@pytest.mark.parametrize("no_vm", [False, True])
+def test_every_command_measures_passive_waiting_beside_unmanaged(no_vm):
+    designs = (
+        together((), 2, no_vm=no_vm),
+        coming_going(SIZES, 1.0, no_vm=no_vm),
+        barriers("barrier.S", 2, no_vm=no_vm),
+        alone(no_vm=no_vm),
+    )
+    assert all({"passive", "unmanaged"} <= set(design.arrangements) for design in designs)
+
+
+def test_the_defaults_of_the_help_are_those_of_the_designs():
+    assert together((), 2, no_vm=False).arrangements == tuple(WITH_STATIC.split(","))
+    assert alone(no_vm=False).arrangements == tuple(WITHOUT_STATIC.split(","))
 
 
 def test_a_chosen_group_has_the_size_of_the_command():

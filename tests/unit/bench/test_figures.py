@@ -230,7 +230,7 @@ def test_a_comparison_is_over_all_groups() -> None:
         samples += [run(1, group, "unmanaged", (0.5, 0.5)), run(1, group, "fair", (0.5 * gain, 0.5 * gain))]
     found = compared(figures(samples, BASELINES), "fair", "unmanaged")
     assert (found.wins, found.even, found.losses) == ((others[0],), (others[1],), (PAIR,))
-    assert found.mean.value == pytest.approx(2.0 ** (1 / 3)) and found.mean.n == 3
+    assert found.mean.value == pytest.approx(2.0 ** (1 / 3)) and found.groups == 3
     assert (found.win_mean, found.even_mean, found.loss_mean) == pytest.approx((4.0, 1.0, 0.5))
 
 
@@ -248,6 +248,15 @@ def test_the_interval_of_a_mean_is_narrower_the_more_groups_there_are(
 ) -> None:
     mean = _geometric([Figure(*one, 5) for one in ratios])
     assert (mean.value, mean.low, mean.high) == pytest.approx(expected)
+
+
+def test_a_mean_has_no_interval_if_a_group_has_a_single_round() -> None:
+    once, often = Figure(2.0, 2.0, 2.0, 1), Figure(2.0, 1.0, 4.0, 5)
+    for some in ([once], [once, often]):
+        mean = _geometric(some)
+        assert mean == Figure(pytest.approx(2.0), mean.value, mean.value, 1) and mean.interval(2) == ""
+    mean = _geometric([often, Figure(2.0, 1.0, 4.0, 3)])
+    assert mean.n == 3 and mean.interval(2) == "1.23 to 3.27"
 
 
 def test_a_group_with_a_program_that_was_not_measured_alone_is_left_out() -> None:

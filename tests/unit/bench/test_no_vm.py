@@ -17,7 +17,7 @@ from vscaf.lab.processes import start_time
 
 CPUS = sorted(os.sched_getaffinity(0))
 BUILD = Path(os.environ.get("VSCAF_BUILD", "build/meson")).resolve()
-TELL = "echo $(taskset -pc $$ | sed 's/.*: //') $OMP_NUM_THREADS-$OMP_PROC_BIND-$OMP_PLACES"
+TELL = "echo $(taskset -pc $$ | sed 's/.*: //') $OMP_NUM_THREADS-$OMP_PROC_BIND-$OMP_PLACES $OMP_WAIT_POLICY"
 pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 
 
@@ -37,7 +37,7 @@ def both():
 
 
 def test_programs_share_the_first_cpus_and_do_not_get_this_process_settings(place, monkeypatch):
-    for name in ("OMP_NUM_THREADS", "OMP_PLACES", "GOMP_SPINCOUNT", "VSCAF_SOCKET"):
+    for name in ("OMP_NUM_THREADS", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "VSCAF_SOCKET"):
         monkeypatch.setenv(name, "1")
     with place.arrange("unmanaged", (1, 1)) as arranged:
         assert (arranged.launcher, list(arranged.helpers), arranged.transitions()) == ("", [], 0)
@@ -50,6 +50,14 @@ def test_programs_share_the_first_cpus_and_do_not_get_this_process_settings(plac
 def test_pinned_is_a_thread_on_each_cpu(place):
     with place.arrange("pinned", (1, 1)):
         assert {line.split()[1] for line in tell(place)} == {f"-true-{{{CPUS[0]}}},{{{CPUS[1]}}}"}
+
+
+def test_passive_is_threads_that_sleep_while_they_wait(place):
+    before = tell(place)
+    with place.arrange("passive", (1, 1)):
+        assert tell(place) == [f"{line} passive" for line in before]
+        assert tell(place, {"OMP_WAIT_POLICY": "active"}) == [f"{line} active" for line in before]
+    assert tell(place) == before
 
 
 def test_static_is_own_cpus_and_as_many_threads(place):
@@ -66,7 +74,7 @@ def test_the_arrangement_ends_also_after_an_error(place):
     assert tell(place) == before
 
 
-@pytest.mark.parametrize("arrangement", ["pinned", "static"])
+@pytest.mark.parametrize("arrangement", ["passive", "pinned", "static"])
 def test_the_commands_of_a_baseline_do_what_the_place_does(place, arrangement):
     with place.arrange(arrangement, (1, 1)):
         seen = tell(place)

@@ -69,6 +69,22 @@ def test_children_that_compute_belong_to_the_measured(child_burns):
         until(lambda: meter.readings[-1].run_s - meter.readings[0].run_s > 0.2)
 
 
+def test_processes_that_share_a_cpu_are_seen_to_wait_for_it():
+    spin = f"taskset -cp {CPUS[-1]} $$ > /dev/null; while :; do :; done"
+    both = {name: start(spin) for name in ("first", "second")}
+
+    def waits():
+        return track(sampler.samples, 0.1).waits.get(CPUS[-1], {})
+
+    try:
+        with Sampler({name: one.pid for name, one in both.items()}, threads_of=tree_threads) as sampler:
+            until(lambda: all(any(waits().get(name, ())) for name in both))
+    finally:
+        for one in both.values():
+            os.killpg(one.pid, signal.SIGKILL)
+            one.wait(HANG_S)
+
+
 def test_children_that_have_ended_still_belong_to_the_measured():
     process = start(f"for n in $(seq 200); do sh -c '{BURN}'; done; sleep 1000")
     try:

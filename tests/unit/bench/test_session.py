@@ -58,7 +58,11 @@ def test_a_workload_has_its_variables_in_each_arrangement(tmp_path, key, command
     place = Place()
     workload = Workload("cg.A", "./cg.A.x", environment={"LD_LIBRARY_PATH": "lib"})
     one = Session(
-        place, {"cg.A": workload}, SampleFile(tmp_path / "samples", {}), Timing(0.0, (0.0, 0.0)), lambda line: None
+        place,
+        {"cg.A": workload},
+        SampleFile(tmp_path / "samples", {}),
+        lambda key: Timing(0.0, (0.0, 0.0)),
+        lambda line: None,
     )
     one.run([key])
     assert place.started[0] == ("first", command, environment)
@@ -68,7 +72,7 @@ def made(tmp_path, place, timing, **options):
     """The samples of a run of a pair, and the lines that were printed."""
     samples, lines = SampleFile(tmp_path / "samples", {}), []
     pair = {"a": Workload("a", "true"), "b": Workload("b", "true")}
-    Session(place, pair, samples, timing, lines.append, **options).run([RunKey(1, ("a", "b"), "unmanaged")])
+    Session(place, pair, samples, lambda key: timing, lines.append, **options).run([RunKey(1, ("a", "b"), "unmanaged")])
     return samples.samples, lines
 
 
@@ -80,6 +84,26 @@ def test_a_disturbed_run_is_repeated_twice_at_most(tmp_path, lost, attempts):
     assert [one.attempt for one in samples] == list(range(1, attempts + 1))
     assert [one.disturbed for one in samples] == [*[True] * min(len(lost), attempts), *[False] * (attempts - len(lost))]
     assert sum("disturbed: others had" in line for line in lines) == min(len(lost), attempts)
+
+
+def test_each_run_has_its_own_timing_and_attempts(tmp_path):
+    """That of one program has a length, that of two lasts until each has run once, and is repeated while disturbed."""
+    place = Place()
+    place.lost = iter((0.5,) * 9)
+    samples, lines = SampleFile(tmp_path / "samples", {}), []
+    pair = {"a": Workload("a", "true"), "b": Workload("b", "true")}
+
+    def timing(key):
+        return Timing(0.0 if len(key.workloads) == 1 else None, (0.0, 0.0))
+
+    one = Session(place, pair, samples, timing, lines.append, attempts=lambda key: len(key.workloads))
+    keys = [RunKey(1, ("a",), "unmanaged"), RunKey(1, ("a", "b"), "unmanaged")]
+    one.run(keys)
+    assert [(sample.key, sample.attempt, sample.once) for sample in samples.samples] == [
+        (keys[0], 1, False),
+        (keys[1], 1, True),
+        (keys[1], 2, True),
+    ]
 
 
 def test_what_was_observed_comes_with_the_sample(tmp_path):

@@ -13,15 +13,19 @@ PAIR, SAME = ("cg.W", "lu.W"), ("cg.W", "cg.W")
 BY_SPLIT = {(1, 3): (0.5, 2.0), (2, 2): (0.9, 1.8), (3, 1): (1.2, 0.7)}
 
 
-def measured(splits: dict[tuple[int, int], tuple[float, float]]) -> Figures:
-    samples: list[Sample] = [*alone(1, "cg.W", 1.0, 1.5), *alone(1, "lu.W", 1.0, 3.0)]
-    samples += [
-        run(1, PAIR, "unmanaged", (0.4, 0.6)),
-        run(1, PAIR, "fair", (0.85, 1.75)),
-        run(1, PAIR, "static", (9.0, 9.0), allocations=(4, 0), disturbed=True),
-        *(run(1, PAIR, "static", speeds, allocations=split) for split, speeds in splits.items()),
-        run(1, SAME, "static", (0.9, 0.9), allocations=(2, 2)),
-    ]
+def measured(splits: dict[tuple[int, int], tuple[float, float]], rounds: int = 2) -> Figures:
+    samples: list[Sample] = []
+    for number in range(1, rounds + 1):
+        samples += [
+            *alone(number, "cg.W", 1.0, 1.5),
+            *alone(number, "lu.W", 1.0, 3.0),
+            run(number, PAIR, "passive", (0.5, 0.7)),
+            run(number, PAIR, "unmanaged", (0.4, 0.6)),
+            run(number, PAIR, "fair", (0.85, 1.75)),
+            run(number, PAIR, "static", (9.0, 9.0), allocations=(4, 0), disturbed=True),
+            *(run(number, PAIR, "static", speeds, allocations=split) for split, speeds in splits.items()),
+            run(number, SAME, "static", (0.9, 0.9), allocations=(2, 2)),
+        ]
     return figures(samples, BASELINES)
 
 
@@ -39,7 +43,10 @@ def test_splits_are_points_and_the_others_are_lines() -> None:
     assert level[looks(("unmanaged", "static", "fair"))["fair"].colour] == pytest.approx(2.6)
     assert level["0.55"] == pytest.approx(1.0)
     labels = [text.get_text() for one in picture.canvas.legends for text in one.get_texts()]
-    assert labels == ["static, each split", "unmanaged", "fair", "95% interval"]
+    assert labels == ["static, each split", "passive", "unmanaged", "fair", "95% interval"]
+    found = measured(BY_SPLIT, rounds=1)
+    once = splits_figure(found, found.groups[:1])
+    assert "95% interval" not in [text.get_text() for one in once.legends for text in one.get_texts()]
 
 
 def test_baselines_that_are_lines_differ_from_policies() -> None:

@@ -39,7 +39,11 @@ def demo(tmp_path, monkeypatch):
         )
 
     def call(*options, rates=None, disturb=None, wrong=()):
-        by_arrangement = {"unmanaged": 0.5, "static": 0.95, "equipartition": 0.9, "max-speedup": 0.95} | (rates or {})
+        by_arrangement = {
+            **{"passive": 0.8, "static": 0.95, "unmanaged": 0.5, "pinned": 0.4, "equipartition": 0.9},
+            "max-speedup": 0.95,
+            **(rates or {}),
+        }
         left = {name: iter(each) for name, each in (disturb or {}).items()}
         wrong_left = set(wrong)
 
@@ -81,6 +85,8 @@ def test_a_demo_in_which_all_holds_ends_with_0_and_leaves_its_report(demo, tmp_p
     assert len(found["rounds"]) == 2
     assert found["sum_of_speedups"] == found["sum_of_speedups_by_the_clock"] == pytest.approx(1.9)
     assert found["ratio_to_unmanaged"] == pytest.approx(1.9)
+    assert found["ratio_to_passive"] == pytest.approx(0.95 / 0.8)
+    assert found["ratio_to_pinned"] == pytest.approx(0.95 / 0.4)
     assert [one["speedup"] for one in found["guests"]] == pytest.approx([0.95, 0.95])
     assert [one["domain"] for one in found["guests"]] == ["first", "second"]
 
@@ -93,7 +99,9 @@ def test_the_report_keeps_its_form(demo):
     found = pair["policies"]["max-speedup"]
     sums = {"sum_of_speedups", "sum_of_speedups_by_the_clock"}
     ratios = {
-        f"ratio_to_{name}{end}" for name in ("unmanaged", "static") for end in ("", "_by_the_clock", "_disturbed")
+        f"ratio_to_{name}{end}"
+        for name in ("passive", "static", "unmanaged", "pinned")
+        for end in ("", "_by_the_clock", "_disturbed")
     }
     assert set(found) == {"guests", "rounds"} | sums | ratios
     assert set(found["guests"][0]) == {"domain", "program", "seconds", "speedup", "speedup_by_the_clock", "verified"}

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -233,6 +234,28 @@ WRONG_IF_FREE(exception_of_a_thread)
             }
         }
         wrong += caught != threads - 1;
+    }
+    return wrong;
+}
+
+static volatile long nothing;
+
+WRONG_IF_FREE(too_much_memory)
+{
+    int wrong = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int out = 0;
+#pragma omp parallel /* own */
+        {
+            try {
+                char *p = new char[(size_t)PTRDIFF_MAX - 100 + (size_t)nothing];
+                __asm__ volatile("" : : "r"(p) : "memory");
+                delete[] p;
+            } catch (const std::bad_alloc &) {
+                out = omp_get_num_threads();
+            }
+        }
+        wrong += out != threads;
     }
     return wrong;
 }

@@ -27,7 +27,7 @@ WRONG_IF_FREE(scratch_half_written)
 #pragma omp parallel /* own */
     for (int k = 0; k < 32; k++)
         half[k] = 7;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < 8 * ROUNDS; round++) {
 #pragma omp parallel for reduction(+ : wrong) /* own */
         for (int i = 0; i < N; i++) {
             int sum = 0;
@@ -128,6 +128,23 @@ WRONG_IF_FREE(copied_in_then_read_later)
         wrong += copied != round;
 #pragma omp parallel reduction(+ : wrong) /* own */
         wrong += copied != round;
+    }
+    return wrong;
+}
+
+static __thread int marked;
+
+WRONG_IF_FREE(thread_data_of_the_master)
+{
+    int wrong = 0;
+    int *of_master = &marked;
+    __asm__ volatile("" : : "r"(&of_master) : "memory");
+    for (int round = 0; round < ROUNDS; round++) {
+        int other = 0;
+#pragma omp parallel /* own */
+        if (&marked != of_master)
+            other = 1;
+        wrong += other != (threads > 1);
     }
     return wrong;
 }

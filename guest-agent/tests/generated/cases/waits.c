@@ -367,6 +367,217 @@ WRONG_IF_FREE(each_waits_for_the_next)
     return 0;
 }
 
+WRONG_IF_FREE(a_limit_of_tries)
+{
+    int wrong = 0;
+    for (int round = 0; round < ROUNDS / 10; round++) {
+        int flag = 0, late = 0;
+#pragma omp parallel sections /* own */
+        {
+#pragma omp section
+            {
+                for (int k = 0; !get(&flag) && k < 2000; k++)
+                    usleep(100);
+                late = !get(&flag);
+            }
+#pragma omp section
+            set(&flag, 1);
+        }
+        wrong += late;
+    }
+    return wrong;
+}
+
+WRONG_IF_FREE(one_of_several_places)
+{
+    static volatile int slots[4];
+    int wrong = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int got = 0;
+        for (int k = 0; k < 4; k++)
+            slots[k] = 0;
+#pragma omp parallel sections /* own */
+        {
+#pragma omp section
+            {
+                int k = 0;
+                while (!slots[k]) {
+                    k = (k + 1) % 4;
+                    sched_yield();
+                }
+                got = k;
+            }
+#pragma omp section
+            slots[2] = 1;
+        }
+        wrong += got != 2;
+    }
+    return wrong;
+}
+
+struct node {
+    struct node *volatile next;
+    volatile int state;
+};
+static struct node ring_of_nodes[2];
+
+WRONG_IF_FREE(round_a_ring_of_nodes)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int k = 0; k < 2; k++) {
+            ring_of_nodes[k].next = &ring_of_nodes[1 - k];
+            ring_of_nodes[k].state = 0;
+        }
+#pragma omp parallel sections /* own */
+        {
+#pragma omp section
+            {
+                struct node *p = &ring_of_nodes[0];
+                while (!p->state)
+                    p = p->next;
+            }
+#pragma omp section
+            ring_of_nodes[1].state = 1;
+        }
+    }
+    return 0;
+}
+
+WRONG_IF_FREE(sum_of_flags)
+{
+    static volatile int flag;
+    for (int round = 0; round < ROUNDS; round++) {
+        flag = 0;
+#pragma omp parallel sections /* own */
+        {
+#pragma omp section
+            {
+                int seen = 0;
+                while (seen < 3)
+                    seen += flag;
+            }
+#pragma omp section
+            flag = 1;
+        }
+    }
+    return 0;
+}
+
+WRONG_IF_FREE(until_a_branch_has_seen_it)
+{
+    static volatile int flag;
+    for (int round = 0; round < ROUNDS; round++) {
+        flag = 0;
+#pragma omp parallel sections /* own */
+        {
+#pragma omp section
+            {
+                volatile int got = 0;
+                while (!got)
+                    if (flag)
+                        got = 1;
+            }
+#pragma omp section
+            flag = 1;
+        }
+    }
+    return 0;
+}
+
+WRONG_IF_FREE(slots_as_a_barrier)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        static volatile int here[4];
+        for (int k = 0; k < 4; k++)
+            here[k] = 0;
+#pragma omp parallel for schedule(static, 1) /* own */
+        for (int i = 0; i < 4; i++) {
+            here[i] = 1;
+            int k = 0;
+            while (k < 4)
+                if (here[k])
+                    k++;
+        }
+    }
+    return 0;
+}
+
+static char word[8];
+static volatile int none;
+
+WRONG_IF_FREE(compared_by_a_function)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        memset(word, 0, sizeof word);
+#pragma omp parallel sections /* own */
+        {
+#pragma omp section
+            while (memcmp(word, "ab", (size_t)(2 + none)) != 0)
+                sched_yield();
+#pragma omp section
+            {
+                word[1] = 'b';
+                word[0] = 'a';
+            }
+        }
+    }
+    return 0;
+}
+
+WRONG_IF_FREE(floating_point_flag)
+{
+    static volatile double ready;
+    for (int round = 0; round < ROUNDS; round++) {
+        ready = 0;
+#pragma omp parallel sections /* own */
+        {
+#pragma omp section
+            while (ready == 0)
+                sched_yield();
+#pragma omp section
+            ready = 1;
+        }
+    }
+    return 0;
+}
+
+WRONG_IF_FREE(for_ever_in_a_small_team)
+{
+    int told = omp_get_max_threads();
+    for (int round = 0; round < ROUNDS; round++) {
+#pragma omp parallel /* own */
+        {
+            int n = omp_get_num_threads();
+            while (n < told)
+                __asm__ volatile("" : : : "memory");
+        }
+    }
+    return 0;
+}
+
+/* What ends these loops is what they do themselves. */
+CASE(loops_that_end_by_themselves)
+{
+    static int table[64], list[N];
+    int wrong = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int k = 0; k < 64; k++)
+            table[k] = k * 3;
+#pragma omp parallel for
+        for (int i = 0; i < N; i++) {
+            int digits = 0, k = 0;
+            for (int v = table[i % 64] + 1; v > 0; v /= 10)
+                digits++;
+            while (table[k] < i % 64)
+                k++;
+            list[i] = digits > 0 && table[k] >= i % 64;
+        }
+        for (int i = 0; i < N; i++)
+            wrong += !list[i];
+    }
+    return wrong;
+}
+
 WRONG_IF_FREE(lock_that_another_opens)
 {
     sem_t lock;

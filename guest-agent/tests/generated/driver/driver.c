@@ -247,6 +247,11 @@ int main(int count, char **words)
     snprintf(address.sun_path, sizeof address.sun_path, "%s/agent.sock", directory);
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 8) == 0);
+    /* Before it starts: a program that joins waits for its first page for 5 s only, and to read ft.S alone takes 3 s. */
+    char *path = known ? realpath(program[0], NULL) : NULL;
+    if (path)
+        objects_inspect(path);
+    free(path);
     pid_t child = start(program, address.sun_path);
     struct pollfd watched = {.fd = listener, .events = POLLIN};
     double deadline = now_s() + hang_s;

@@ -16,7 +16,7 @@ from vscaf.bench.places.domains import DomainsPlace, Managed
 from vscaf.bench.places.lab import LabMember, image_with
 from vscaf.bench.places.place import Arranged
 from vscaf.bench.plan import round_of_runs, splits
-from vscaf.bench.samples import ALONE, Sample, SampleFile, counted
+from vscaf.bench.samples import ALONE, RunKey, Sample, SampleFile, counted
 from vscaf.bench.session import Session, Timing
 from vscaf.bench.speed import alone_rate, speedups
 from vscaf.bench.workloads.shipped import shipped
@@ -200,10 +200,9 @@ def run(context: Context) -> Verdict:
             for one in ("first", "second")
         ]
         place = NotingPlace(context, lab, guests, pool)
-        sessions = {
-            seconds: Session(place, workloads, samples, Timing(seconds, (0.0, 0.0)), context.print_line)
-            for seconds in (SECONDS, POLICY_SECONDS)
-        }
+        session = Session(
+            place, workloads, samples, lambda key: Timing(seconds_of(key), (0.0, 0.0)), context.print_line
+        )
         by_hand = core_splits(len(cores), context.host.threads)
         plan = [
             key
@@ -211,10 +210,9 @@ def run(context: Context) -> Verdict:
             for key in round_of_runs(number, [programs], ["static", POLICY], lambda _: by_hand)
         ]
         for key in plan:
-            seconds = POLICY_SECONDS if key.arrangement == POLICY else SECONDS
-            if context.deadline.left_s() < 2 * seconds + SETTING_S:
+            if context.deadline.left_s() < 2 * seconds_of(key) + SETTING_S:
                 break  # rounds that are not complete do not count
-            sessions[seconds].run([key])
+            session.run([key])
     found = sums(samples.samples, programs)
     return judge(
         found.get((POLICY, ()), {}),
@@ -223,6 +221,11 @@ def run(context: Context) -> Verdict:
         unverified(samples.samples),
         sum(one.disturbed for one in counted(samples.samples)),
     )
+
+
+def seconds_of(key: RunKey) -> float:
+    """How long the programs of a run compute together."""
+    return POLICY_SECONDS if key.arrangement == POLICY else SECONDS
 
 
 PART = Part("splits", "unequal splits of many CPUs", 330.0, obstacle, run)

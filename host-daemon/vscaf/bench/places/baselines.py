@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vscaf.cpulist import format_cpu_list
 
 QUOTA_PERIOD_US = 100_000
+PASSIVE = {"OMP_WAIT_POLICY": "passive"}
+"""With it, the threads of an OpenMP runtime sleep while they wait; without it, they spin first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What is set for one member. pins: the pCPUs of each vCPU, in order. online: how many vCPUs are online in the
     guest. quota_us: CPU time that each vCPU may use in QUOTA_PERIOD_US; None: as much as it wants. steal_governor:
-    whether that of the guest's kernel is on."""
+    whether that of the guest's kernel is on. environment: variables of the programs."""
 
     pins: tuple[frozenset[int], ...]
     online: int
     quota_us: int | None = None
     steal_governor: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
     _pool: frozenset[int] = field(default=frozenset(), repr=False)
 
     def commands(self, domain: str, vcpus: Sequence[int]) -> list[str]:
@@ -38,7 +42,14 @@ class Setting:
             )
         if self.steal_governor:
             lines.append(f"modprobe steal_governor  # in {domain}")
+        if self.environment:
+            lines.append(f"{assignments(self.environment)}PROGRAM  # in {domain}")
         return lines
+
+
+def assignments(environment: Mapping[str, str]) -> str:
+    """Variables as they stand before a command in a shell: "A=1 B=2 "."""
+    return "".join(f"{name}={shlex.quote(value)} " for name, value in environment.items())
 
 
 def setting(
@@ -56,6 +67,8 @@ def setting(
             return Setting(floating, vcpus, _pool=everywhere)
         case "unmanaged":
             return Setting(floating, vcpus, _pool=everywhere)
+        case "passive":
+            return Setting(floating, vcpus, environment=PASSIVE, _pool=everywhere)
         case "steal-governor":
             return Setting(floating, vcpus, steal_governor=True, _pool=everywhere)
         case "pinned":

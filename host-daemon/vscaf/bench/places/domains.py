@@ -74,6 +74,7 @@ class DomainsPlace:
         self._helpers = helpers
         self._settings = settings
         self._daemons = 0
+        self._environment: Mapping[str, str] = {}  # of the arrangement
         self.members: Sequence[str] = [guest.name for guest in guests]
         self.cpus = len(pool)
         self.on_one_cpu = "taskset -c 0 "
@@ -81,7 +82,7 @@ class DomainsPlace:
 
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> Started:
         guest = self._guests[self.members.index(member)]
-        return guest.start(shell_lines(guest.directory, command, environment))
+        return guest.start(shell_lines(guest.directory, command, {**self._environment, **environment}))
 
     def clock_ahead_s(self, member: str) -> float | None:
         return self._guests[self.members.index(member)].clock_ahead_s()
@@ -100,9 +101,11 @@ class DomainsPlace:
                     guest.use_agent(one.online == len(one.pins))
                     apply(guest, one)
                 governed = [guest for guest, one in zip(self._guests, wanted, strict=True) if one.steal_governor]
+                self._environment = wanted[0].environment
                 with steal_governor_on(governed):
                     yield WithoutDaemon()
             finally:
+                self._environment = {}
                 self.neutral()
             return
         for guest in self._guests:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from vscaf.bench.c_programs import workload_directory
 from vscaf.bench.observe.watch import Watch
-from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, setting
+from vscaf.bench.places.baselines import QUOTA_PERIOD_US, Setting, assignments, setting
 from vscaf.bench.places.output import Output
 from vscaf.bench.places.own_pool import own_pool
 from vscaf.bench.places.place import BASELINES, Arranged, Ended, PlaceError, WithoutDaemon
@@ -229,8 +229,9 @@ class NoVmPlace:
                 lines, group = group_commands(f"vscaf-{member}", one.quota_us * len(one.pins), QUOTA_PERIOD_US)
                 found += lines
             way = _Way(_cpus(one), _settings(arrangement, one), group)
-            variables = [f"{name}={shlex.quote(value)} " for name, value in way.environment.items()]
-            found.append("".join(variables) + shlex.join([*way.words(), "PROGRAM"]) + f"  # the {member} program")
+            found.append(
+                f"{assignments(way.environment)}{shlex.join([*way.words(), 'PROGRAM'])}  # the {member} program"
+            )
         return found
 
     def watch(self, helpers: Sequence[int]) -> Watch:
@@ -257,10 +258,10 @@ def _cpus(one: Setting) -> str:
 
 def _settings(arrangement: str, one: Setting) -> dict[str, str]:
     """The variables of OpenMP."""
-    variables = {}
+    variables = dict(one.environment)
     if arrangement == "pinned":
         places = ",".join(f"{{{cpu}}}" for pins in one.pins for cpu in pins)
-        variables = {"OMP_PROC_BIND": "true", "OMP_PLACES": places}
+        variables |= {"OMP_PROC_BIND": "true", "OMP_PLACES": places}
     if one.online < len(one.pins):
         variables["OMP_NUM_THREADS"] = str(one.online)
     return variables

@@ -2,9 +2,10 @@
 
 An *arrangement* is how the members share the pool while they compute:
 
+- `passive`: left to the kernel, and the threads of OpenMP programs sleep while they wait: OMP_WAIT_POLICY=passive.
+- `static`: partitioned by hand. Each member has its own pCPUs, and only as many vCPUs online.
 - `unmanaged`: left to the kernel.
 - `pinned`: vCPU i on the i-th pCPU of the pool, in each member.
-- `static`: partitioned by hand. Each member has its own pCPUs, and only as many vCPUs online.
 - `quota`: each member may use an equal share of the pool's CPU time.
 - `steal-governor`: left to the kernels, and the steal governor of each guest's kernel is on.
 - any other name: a policy of vscaf. The programs are then started by `vscaf-run`.
@@ -20,7 +21,8 @@ from typing import NoReturn, Protocol
 from vscaf.bench.observe.watch import Watch
 from vscaf.errors import VscafError
 
-BASELINES = ("unmanaged", "pinned", "static", "quota", "steal-governor")
+BASELINES = ("passive", "static", "unmanaged", "pinned", "quota", "steal-governor")
+"""In the order of reports: first the two that are the hardest to beat."""
 
 
 class PlaceError(VscafError):
@@ -95,7 +97,10 @@ class Place(Protocol):
     """What comes before a command whose threads are all to be on one CPU of a member."""
 
     def start(self, member: str, command: str, environment: Mapping[str, str]) -> Started:
-        """Starts a shell command in a member, in the directory of the workloads' files."""
+        """Starts a shell command in a member, in the directory of the workloads' files.
+
+        environment: variables that it has beside those of the arrangement, which they override.
+        """
 
     def clock_ahead_s(self, member: str) -> float | None:
         """How far CLOCK_MONOTONIC of the member is ahead of this host's; None if that is not known."""

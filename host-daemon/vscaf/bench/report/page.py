@@ -105,7 +105,8 @@ def _tables(figures: Figures) -> str:
     about = (
         f"A speedup is relative to the program alone on one thread. A ratio is of sums of speedups of the same round. "
         f"Below each figure is its 95% interval. A ratio is a win if its whole interval is above {1 + EVEN:.2f}, a "
-        f"loss if it is below {1 - EVEN:.2f}, and even otherwise. "
+        f"loss if it is below {1 - EVEN:.2f}, and even otherwise. A single round has no interval: then the ratio "
+        "itself decides, and may do so by chance."
     )
     counts = (
         "Runs: how many runs the figures are from. Disturbed: how many more runs do not count, because the host was "
@@ -229,7 +230,8 @@ def _method(context: ReportContext, samples: Sequence[Sample]) -> str:
         "marked, and not compared. samples.csv has all runs.",
         "Intervals: each figure is a median over rounds, with its 95% interval by order statistics. With fewer than "
         "six rounds, the interval is from the least to the largest value, which is less: 94% with five rounds, 75% "
-        "with three. A single round has no interval.",
+        "with three. A single round has no interval, and neither has a mean over groups if one of them has a single "
+        "round.",
     )
     baselines = "".join(
         f"<h3>{escape(name)}</h3>\n"

@@ -28,9 +28,10 @@ FEW_PAIRS = 15
 
 # Baselines are grey, because policies are what is looked for.
 GREYS = {
+    "passive": ("#404040", ""),
+    "static": ("#808080", ""),
     "unmanaged": ("#d0d0d0", ""),
     "pinned": ("#d0d0d0", "////"),
-    "static": ("#808080", ""),
     "quota": ("#808080", "...."),
     "steal-governor": ("#d0d0d0", "...."),
 }
@@ -186,7 +187,9 @@ def sums_figure(figures: Figures) -> Canvas:
     handles: list[Any] = [Patch(label=plain(name), **look[name].bar()) for name in names]
     if any_disturbed:
         handles.append(Patch(edgecolor="black", label="disturbed: does not count", **DISTURBED_BAR))
-    legend(canvas, [*handles, Line2D([], [], color="black", linewidth=1, label="95% interval")])
+    if any(one.total.n > 1 for group in figures.groups for one in group.arrangements):
+        handles.append(INTERVAL)
+    legend(canvas, handles)
     return canvas
 
 
@@ -293,7 +296,7 @@ def alone_figure(figures: Figures, cpus: int) -> Canvas:
         canvas,
         [
             Patch(facecolor=COLOURS[0], edgecolor="black", label="median"),
-            Line2D([], [], color="black", linewidth=1, label="95% interval"),
+            *([INTERVAL] if any(speedup.n > 1 for _, speedup in some) else []),
             Line2D([], [], color="black", linestyle="--", linewidth=1, label=f"linear speedup: {cpus}"),
         ],
     )
@@ -301,12 +304,16 @@ def alone_figure(figures: Figures, cpus: int) -> Canvas:
 
 
 DISTURBED_BAR: Mapping[str, Any] = {"facecolor": "white", "hatch": "", "linestyle": "--", "linewidth": 1.2}
+INTERVAL = Line2D([], [], color="black", linewidth=1, label="95% interval")
+"""In a legend: what WHISKERS are."""
 WHISKERS: Mapping[str, Any] = {"elinewidth": 1, "capsize": 2, "capthick": 1, "ecolor": "black"}
 
 
 def whiskers(some: Sequence[Figure]) -> list[list[float]]:
-    """Distances from the values down and up to the ends of their intervals, as matplotlib wants them."""
-    return [[one.value - one.low for one in some], [one.high - one.value for one in some]]
+    """Distances from the values down and up to the ends of their intervals, as matplotlib wants them: it draws nothing
+    for NaN, of what has no interval."""
+    known = [one if one.n > 1 else Figure(math.nan, math.nan, math.nan, 1) for one in some]
+    return [[one.value - one.low for one in known], [one.high - one.value for one in known]]
 
 
 def _point(axis: Axes, look: Look, x: float, y: float, size: float = 6, **errors: Any) -> None:

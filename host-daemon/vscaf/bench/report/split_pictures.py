@@ -13,7 +13,18 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from vscaf.bench.figures import ArrangementFigures, Figures, GroupFigures
-from vscaf.bench.report.pictures import WHISKERS, WIDTH, Look, Picture, arrangements_of, legend, looks, shown, whiskers
+from vscaf.bench.report.pictures import (
+    INTERVAL,
+    WHISKERS,
+    WIDTH,
+    Look,
+    Picture,
+    arrangements_of,
+    legend,
+    looks,
+    shown,
+    whiskers,
+)
 from vscaf.bench.report.recommendation import name_of
 from vscaf.simulate.report.pictures import narrow, plain
 
@@ -59,7 +70,9 @@ def splits_figure(figures: Figures, groups: Sequence[GroupFigures]) -> Canvas:
         Line2D([], [], color=look["static"].colour, marker=look["static"].marker, label="static, each split")
     ]
     handles += [Line2D([], [], **_line(look[name]), label=plain(name)) for name in others]
-    legend(canvas, [*handles, Line2D([], [], color="black", linewidth=1, label="95% interval")])
+    if any(one.total.n > 1 for group in groups for one in splits_of(group)):
+        handles.append(INTERVAL)
+    legend(canvas, handles)
     return canvas
 
 
@@ -83,6 +96,9 @@ def _panel(axis: Axes, group: GroupFigures, others: Sequence[str], look: dict[st
 
 
 def _line(look: Look) -> dict[str, Any]:
-    """How the horizontal line of an arrangement looks. Greys of baselines are darker here, because lines are thin."""
-    baseline = look.colour.startswith("#d0") or look.colour.startswith("#80")
-    return {"color": "0.55" if baseline else look.colour, "linestyle": ":" if look.hatch else "--", "linewidth": 1.4}
+    """How the horizontal line of an arrangement looks. Light greys are darker here, because lines are thin."""
+    return {
+        "color": "0.55" if look.colour in ("#808080", "#d0d0d0") else look.colour,
+        "linestyle": ":" if look.hatch else "--",
+        "linewidth": 1.4,
+    }

@@ -106,12 +106,7 @@ def rows(figures: Figures, baselines: Sequence[str]) -> list[list[Cell]]:
 
 
 def _cell(figure: Figure, mark: str = "") -> Cell:
-    return Cell(f"{figure.value:.2f}", _interval(figure, 2), mark)
-
-
-def _interval(figure: Figure, digits: int) -> str:
-    """The 95% interval. One round has none."""
-    return "" if figure.n == 1 else f"{figure.low:.{digits}f} to {figure.high:.{digits}f}"
+    return Cell(f"{figure.value:.2f}", figure.interval(2), mark)
 
 
 def _ratio(ratio: Figure | None) -> Cell:
@@ -132,12 +127,11 @@ def summary_rows(comparisons: Sequence[Comparison]) -> list[list[Cell]]:
         [
             Cell(one.baseline),
             Cell(one.arrangement),
-            Cell(str(one.mean.n)),
-            # Its n counts groups, not rounds.
-            Cell(f"{one.mean.value:.2f}", f"{one.mean.low:.2f} to {one.mean.high:.2f}"),
-            _share(one.wins, one.win_mean, one.mean.n),
-            _share(one.even, one.even_mean, one.mean.n),
-            _share(one.losses, one.loss_mean, one.mean.n),
+            Cell(str(one.groups)),
+            _cell(one.mean),
+            _share(one.wins, one.win_mean, one.groups),
+            _share(one.even, one.even_mean, one.groups),
+            _share(one.losses, one.loss_mean, one.groups),
         ]
         for one in some
     ]
@@ -176,7 +170,7 @@ def barrier_rows(figures: Sequence[BarrierFigures]) -> list[list[Cell]]:
             Cell(str(one.guests)),
             Cell(one.arrangement),
             Cell(str(one.threads or "all CPUs")),
-            Cell(f"{one.ns.value:.0f}", _interval(one.ns, 0)),
+            Cell(f"{one.ns.value:.0f}", one.ns.interval(0)),
             Cell(str(one.ns.n)),
         ]
         for one in figures
@@ -213,7 +207,11 @@ def numbers(figures: Figures) -> list[dict[str, object]]:
 
 
 def _numbers(name: str, figure: Figure | None) -> dict[str, object]:
-    values = ("", "", "") if figure is None else (figure.value, figure.low, figure.high)
+    """A figure as columns: its value, and its 95% interval if it has one."""
+    if figure is None:
+        values: tuple[object, ...] = ("", "", "")
+    else:
+        values = (figure.value, "", "") if figure.n == 1 else (figure.value, figure.low, figure.high)
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
@@ -222,7 +220,7 @@ def terminal_report(figures: Figures, recommendation: Recommendation, width: int
 
     width: of the terminal. A narrow one has no room for each program's speedup either.
     """
-    baselines = [name for name in baselines_of(figures) if name in ("unmanaged", "static")]
+    baselines = baselines_of(figures)[:2]
     time = "from the first start to the last end" if _ended(figures) else "while all compute"
     speedups = f"Speedups {time}, each relative to the program alone on one thread"
     together = f"All {word_for(figures)}s together: geometric means of the ratios of the sums"
