@@ -14,11 +14,6 @@
 static const uint8_t argument_registers[ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 static const uint8_t changed_registers[] = {0, 1, 2, 6, 7, 8, 9, 10, 11};
 
-static uint16_t taints_of(const struct value *value)
-{
-    return value_taints(value);
-}
-
 /* A number of the team, or which part of divided work is the thread's, decides whether a thread comes here. */
 static void check_effect(struct run *run, const struct state *state, uint64_t at, const char *name)
 {
@@ -38,7 +33,7 @@ static struct value argument(struct run *run, struct state *state, unsigned numb
         place.offset += deeper + 8 * (int64_t)(number - ARGUMENTS);
         value = memory_load(run, state, &place, 8, HOLDS_EITHER, at);
     }
-    value.taints = taints_of(&value);
+    value.taints = value_taints(&value);
     if (run->file->fixed && value.space == SPACE_NUMBER && value.count == 0 && value.offset > 0 &&
         elf_is_mapped(run->file, (uint64_t)value.offset))
         value.space = SPACE_IMAGE;
@@ -141,7 +136,7 @@ static bool follow_passed(struct run *run, struct state *state, struct value fun
         /* It runs now or later: what it has stored in own memory may be there from now on. */
         memcpy(inner->registers, state->registers, sizeof inner->registers);
         memcpy(inner->vectors, state->vectors, sizeof inner->vectors);
-        follow_both(run, state, inner, at);
+        merge_states(run, state, inner, at);
         new_epoch(run, state, at);
     }
     free(inner);

@@ -313,11 +313,11 @@ static void find_dominators(struct function *function)
     }
 }
 
-static bool dominates(const struct function *function, int32_t one, int32_t other)
+bool code_dominates(const struct function *function, int32_t one, int32_t other)
 {
-    while (function->blocks[other].position > function->blocks[one].position)
+    while (other != one && other > 0) /* 0 is the entry */
         other = function->blocks[other].dominator;
-    return one == other;
+    return other == one;
 }
 
 /* Immediate postdominators: the algorithm of Cooper, Harvey and Kennedy on the reversed graph. Ways that end in a function
@@ -420,7 +420,7 @@ static int find_loops(struct function *function)
             for (int n = 0; n < 2; n++) {
                 if (function->blocks[from].next[n] != header || function->blocks[from].position < function->blocks[header].position)
                     continue;
-                if (!dominates(function, header, from))
+                if (!code_dominates(function, header, from))
                     function->understood = false; /* a loop with two entries */
                 else if (!inside[from]) {
                     inside[from] = 1;

@@ -58,6 +58,8 @@ void code_free(struct code *code);
  * the code. */
 const char *code_imported(const struct elf_file *file, uint64_t target);
 
+/* Whether all ways from the entry to `other`, which can be reached, pass `one`. */
+bool code_dominates(const struct function *function, int32_t one, int32_t other);
 bool code_in_loop(const struct function *function, int32_t block, int32_t loop);
 
 #endif

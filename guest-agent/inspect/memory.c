@@ -35,12 +35,6 @@ static bool state_depends_on_team(const struct state *state)
     return false;
 }
 
-/* Whether taints name the thread or the team, other than as a proven share of divided work. */
-static bool numbered(uint16_t taints)
-{
-    return taints & TAINTS_NUMBER;
-}
-
 /* The program's thread data ends at the thread pointer. */
 uint64_t memory_thread_bytes(const struct elf_file *file)
 {
@@ -573,7 +567,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     run->loads += !constant;
     if (address->taints & (TAINT_STACK | TAINT_HEAP)) /* one of several places, some of them the thread's own */
         taints |= memory_held(run, state, address, &size);
-    if (numbered(address->taints)) {
+    if (taints_numbered(address->taints)) {
         note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
         /* What it holds belongs to that number. */
         taints |= address->taints & TAINTS_NUMBER;
@@ -593,7 +587,7 @@ struct value memory_load(struct run *run, struct state *state, const struct valu
     run->symbols.all[symbol].bytes = (uint16_t)bytes;
     run->symbols.all[symbol].left = value_loop(&run->symbols, address);
     run->symbols.all[symbol].steps = address_steps(run, address, run->symbols.all[symbol].left);
-    run->symbols.all[symbol].work = numbered(address->taints) ? group_of(run, address)
+    run->symbols.all[symbol].work = taints_numbered(address->taints) ? group_of(run, address)
                                     : has_content             ? memory_constant(content)
                                                               : place_of(run, address);
     loaded = value_of_symbol(symbol, taints);
@@ -723,7 +717,7 @@ static bool store_own(struct run *run, struct state *state, const struct value *
 static void check_shared(struct run *run, struct state *state, const struct value *address, const struct value *value,
                          bool atomic, uint64_t at)
 {
-    bool to_numbered = numbered(address->taints), divided = state->in_share > 0;
+    bool to_numbered = taints_numbered(address->taints), divided = state->in_share > 0;
     uint16_t branches = state_branch_taints(state);
     if (value->taints & TAINTS_OWN) {
         run_reject(run, VSCAF_REASON_UNKNOWN_STORE, at, "an address of its own memory");
@@ -736,7 +730,7 @@ static void check_shared(struct run *run, struct state *state, const struct valu
     }
     if ((value_taints(value) & TAINT_HEAP) && !run->silent)
         run->heap_leaves = true;
-    if (numbered(value->taints)) {
+    if (taints_numbered(value->taints)) {
         run_reject(run, value->taints & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
         return;
     }
@@ -746,7 +740,7 @@ static void check_shared(struct run *run, struct state *state, const struct valu
     }
     /* Work that one thread does may be done by any: what it stores must not tell which. The same holds for a turn. */
     bool once = state_is_divided(state) && !divided;
-    if (numbered(branches) && !once) {
+    if (taints_numbered(branches) && !once) {
         run_reject(run, branches & TAINT_TEAM ? VSCAF_REASON_TELLS : VSCAF_REASON_NUMBER_ALONE, at, "");
         return;
     }
@@ -874,7 +868,7 @@ void memory_read_any(struct run *run, struct state *state, const struct value *a
         }
     } else if (address->taints & TAINT_PRIVATE && address->space != SPACE_THREAD) {
         run_reject(run, VSCAF_REASON_KEEPS_DATA, at, "");
-    } else if (numbered(address->taints) && address->space != SPACE_STACK && address->space != SPACE_HEAP) {
+    } else if (taints_numbered(address->taints) && address->space != SPACE_STACK && address->space != SPACE_HEAP) {
         note_place(run, address, false, (address->taints & TAINT_TEAM) != 0, at);
     }
 }

@@ -145,6 +145,8 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
 struct value step_select(struct run *run, struct state *state, uint64_t at, uint64_t place, const struct value *one,
                          const struct value *other, const struct formula *formula, bool *is_part);
 
+/* merge.c: what `to` and `from` have in common, at this address. */
+void merge_states(struct run *run, struct state *to, const struct state *from, uint64_t at);
 
 /* share.c */
 enum share_place { PLACE_START, PLACE_END, PLACE_SIZE };
@@ -177,6 +179,7 @@ bool share_next_digits(struct run *run, const struct state *one_state, const str
                        const struct value *other, struct value *next);
 /* True: the comparison is thread < work % team, the formula by which compilers divide work. */
 uint16_t share_way(const struct state *state, uint64_t work);
+uint16_t share_condition_way(const struct run *run, const struct value *left, uint16_t condition);
 uint64_t share_condition_divides(const struct run *run, const struct value *left, const struct value *right);
 
 /* call.c. False: it does not return. */
@@ -186,6 +189,5 @@ bool call_target(struct run *run, struct state *state, const struct instruction 
 /* Follows a function; `state` becomes that at its return. False: it does not return. */
 bool follow_function(struct run *run, uint64_t entry, struct state *state, uint64_t from);
 /* What is known if the state may be this one or the other one. */
-void follow_both(struct run *run, struct state *state, const struct state *other, uint64_t at);
 
 #endif

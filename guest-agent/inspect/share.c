@@ -477,6 +477,15 @@ bool share_next_digits(struct run *run, const struct state *one_state, const str
     return false;
 }
 
+/* Of thread < work % team, where one of both is `left`: 1: the condition says that it holds, 2: that it does not; 0: neither. */
+uint16_t share_condition_way(const struct run *run, const struct value *left, uint16_t condition)
+{
+    bool thread_first = run->symbols.all[left->terms[0].symbol].kind == SYMBOL_THREAD;
+    if (condition == (thread_first ? CONDITION_LESS : CONDITION_GREATER))
+        return 1;
+    return condition == (thread_first ? CONDITION_GREATER_OR_EQUAL : CONDITION_LESS_OR_EQUAL) ? 2 : 0;
+}
+
 /* The work, if the comparison is thread < work % team, the formula by which compilers divide work; else 0. */
 uint64_t share_condition_divides(const struct run *run, const struct value *left, const struct value *right)
 {

@@ -12,11 +12,6 @@
 #define RSI 6u
 #define RDI 7u
 
-static uint16_t taints_of(const struct value *value)
-{
-    return value_taints(value);
-}
-
 struct value register_get(const struct state *state, unsigned number)
 {
     return state->registers[number];
@@ -55,7 +50,7 @@ static uint64_t place_loaded(const struct run *run, const struct value *value)
 void vector_set(struct run *run, struct state *state, unsigned number, const struct value *value, bool keeps, uint64_t at)
 {
     struct vector *vector = &state->vectors[number - REGISTER_VECTOR];
-    uint16_t taints = (uint16_t)(taints_of(value) | memory_loaded_before(run, value) | (keeps ? vector->taints : 0));
+    uint16_t taints = (uint16_t)(value_taints(value) | memory_loaded_before(run, value) | (keeps ? vector->taints : 0));
     /* Another number than any before, though it may be equal to one. */
     struct value fresh = run_unknown(run, at, hash_mix64(run->steps, number), taints, value_loop(&run->symbols, value));
     *vector = (struct vector){.symbol = fresh.terms[0].symbol,
@@ -132,7 +127,7 @@ static struct value operand_get(struct run *run, struct state *state, const stru
                  || (run->symbols.all[symbol].kind == SYMBOL_LOAD
                      && run->symbols.all[symbol].bytes * 8 == operand->bits)))) {
         uint16_t flags = value.flags;
-        value = run_unknown(run, instruction->address, value_hash(&value), taints_of(&value), value_loop(&run->symbols, &value));
+        value = run_unknown(run, instruction->address, value_hash(&value), value_taints(&value), value_loop(&run->symbols, &value));
         value.flags = flags & FLAG_SELF;
     }
     return value;
@@ -173,7 +168,7 @@ static void operand_set(struct run *run, struct state *state, const struct instr
         }
         struct value stored = *value;
         halve(&stored, operand->bits);
-        stored.taints = taints_of(&stored);
+        stored.taints = value_taints(&stored);
         memory_store(run, state, &address, operand->bits / 8u, &stored, STORE_PLAIN, stored_holds(run, instruction, operand, value),
                      instruction->address);
         return;
@@ -185,7 +180,7 @@ static void operand_set(struct run *run, struct state *state, const struct instr
         return;
     }
     if (operand->number >= REGISTER_SHARED) {
-        shared_register_add(run, state, operand->number, taints_of(value), instruction->address);
+        shared_register_add(run, state, operand->number, value_taints(value), instruction->address);
         return;
     }
     struct value set = *value;
@@ -198,7 +193,7 @@ static void operand_set(struct run *run, struct state *state, const struct instr
         bool flag = value_is_symbol(value, &symbol) && run->symbols.all[symbol].kind == SYMBOL_ONCE;
         if (!small && !flag) {
             set = run_unknown(run, instruction->address, hash_mix64(value_hash(value), value_hash(&before)),
-                              (uint16_t)(taints_of(value) | (taints_of(&before) & ~TAINTS_MEMORY)),
+                              (uint16_t)(value_taints(value) | (value_taints(&before) & ~TAINTS_MEMORY)),
                               loop_inner(&run->symbols, value_loop(&run->symbols, value), value_loop(&run->symbols, &before)));
             set.flags = 0;
         }
@@ -266,7 +261,7 @@ static struct value add(struct run *run, struct state *state, const struct value
     struct value sum;
     if (!value_add(one, other, factor, &sum))
         sum = run_unknown(run, at, hash_mix64(value_hash(one), value_hash(other)),
-                          taints_of(one) | taints_of(other),
+                          value_taints(one) | value_taints(other),
                           loop_inner(&run->symbols, value_loop(&run->symbols, one), value_loop(&run->symbols, other)));
     share_recognize(run, state, &sum);
     sum_flags(state, one, other, factor < 0, &sum);
@@ -322,7 +317,7 @@ struct value step_select(struct run *run, struct state *state, uint64_t at, uint
     uint64_t key = hash_mix64(hash_mix64(hash_mix64(at, place), run->context),
                               hash_mix64(value_hash(one), value_hash(other)));
     uint32_t symbol = symbol_of(&run->symbols, key, team || other_team ? SYMBOL_TEAM_BOUNDED : SYMBOL_OTHER, run->loop);
-    struct value chosen = value_of_symbol(symbol, taints_of(one) | taints_of(other));
+    struct value chosen = value_of_symbol(symbol, value_taints(one) | value_taints(other));
     run->symbols.all[symbol].partial = (chosen.taints & TAINT_SHARE) != 0;
     chosen.flags = one->flags & other->flags;
     chosen.origin = one->origin == other->origin ? one->origin : 0;
@@ -356,7 +351,7 @@ static void step_other(struct run *run, struct state *state, const struct instru
         if (!operand->reads)
             continue;
         struct value value = operand_get(run, state, instruction, operand);
-        taints |= taints_of(&value);
+        taints |= value_taints(&value);
         flags &= value.flags;
         loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &value));
         key = hash_mix64(key, value_hash(&value));
@@ -365,12 +360,12 @@ static void step_other(struct run *run, struct state *state, const struct instru
         if (!(instruction->reads_more >> r & 1))
             continue;
         struct value value = any_register_get(state, r);
-        taints |= taints_of(&value);
+        taints |= value_taints(&value);
         loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &value));
         key = hash_mix64(key, value_hash(&value));
     }
     if (instruction->reads_flags) {
-        taints |= taints_of(&state->left) | taints_of(&state->right);
+        taints |= value_taints(&state->left) | value_taints(&state->right);
         loop = loop_inner(&run->symbols, loop, loop_inner(&run->symbols, value_loop(&run->symbols, &state->left),
                                                           value_loop(&run->symbols, &state->right)));
         key = hash_mix64(key, hash_mix64(value_hash(&state->left), value_hash(&state->right)));
@@ -424,8 +419,8 @@ static void step_string(struct run *run, struct state *state, const struct instr
             bytes = run_unknown(run, instruction->address, value_hash(&count), count.taints, run->loop);
         register_set(state, RCX, &zero);
     }
-    to.taints = taints_of(&to);
-    from.taints = taints_of(&from);
+    to.taints = value_taints(&to);
+    from.taints = value_taints(&from);
     if (instruction->operation == OPERATION_COPY) {
         memory_read_any(run, state, &from, &bytes, instruction->address);
         run->loads++;
@@ -434,7 +429,7 @@ static void step_string(struct run *run, struct state *state, const struct instr
         register_set(state, RSI, &next);
     } else {
         struct value value = register_get(state, RAX);
-        stored.taints |= taints_of(&value);
+        stored.taints |= value_taints(&value);
         stored.flags = value.flags & FLAG_SUM;
     }
     memory_fill(run, state, &to, &bytes, &stored, instruction->address);
@@ -456,7 +451,7 @@ static bool step_atomic(struct run *run, struct state *state, const struct instr
     bool own = address.space == SPACE_STACK || address.space == SPACE_THREAD || address.space == SPACE_HEAP;
     unsigned bytes = memory->bits / 8u;
     struct value value = instruction->count >= 2 ? operand_get(run, state, instruction, other) : value_number(1);
-    value.taints = taints_of(&value);
+    value.taints = value_taints(&value);
     if (own && instruction->operation != OPERATION_EXCHANGE && instruction->operation != OPERATION_COMPARE_EXCHANGE)
         return false;
     struct value before = memory_load(run, state, &address, bytes, HOLDS_EITHER, instruction->address);
@@ -622,7 +617,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         second = operand_get(run, state, instruction, of_three ? three : two);
         if (!value_multiply(&run->symbols, &first, &second, &result))
             result = run_unknown(run, at, hash_mix64(value_hash(&first), value_hash(&second)),
-                                 taints_of(&first) | taints_of(&second),
+                                 value_taints(&first) | value_taints(&second),
                                  loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second)));
         share_recognize(run, state, &result);
         product_flags(state, &first, &second, &result);
@@ -694,7 +689,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             uint64_t key = hash_mix64(value_hash(&first), value_hash(&second));
             uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second));
             struct value upper = register_get(state, RDX);
-            uint16_t taints = taints_of(&first) | taints_of(&second) | taints_of(&upper);
+            uint16_t taints = value_taints(&first) | value_taints(&second) | value_taints(&upper);
             loop = loop_inner(&run->symbols, loop, value_loop(&run->symbols, &upper));
             key = hash_mix64(key, value_hash(&upper));
             result = run_unknown(run, at, hash_mix64(key, 1), taints, loop);
@@ -707,7 +702,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         return;
     case OPERATION_EXTEND:
         first = register_get(state, RAX);
-        result = run_unknown(run, at, value_hash(&first), taints_of(&first), value_loop(&run->symbols, &first));
+        result = run_unknown(run, at, value_hash(&first), value_taints(&first), value_loop(&run->symbols, &first));
         register_set(state, RDX, &result);
         return;
     case OPERATION_EXTEND_SELF:
@@ -728,7 +723,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         } else {
             uint32_t loop = loop_inner(&run->symbols, value_loop(&run->symbols, &first), value_loop(&run->symbols, &second));
             result = run_unknown(run, at, hash_mix64(value_hash(&first), value_hash(&second)),
-                                 taints_of(&first) | taints_of(&second), loop);
+                                 value_taints(&first) | value_taints(&second), loop);
             set_flags(state, &result, &zero, one->bits);
         }
         return;
@@ -739,12 +734,11 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
             operand_set(run, state, instruction, one, &result);
             return;
         }
-        bool thread_first = run->symbols.all[state->left.terms[0].symbol].kind == SYMBOL_THREAD, is_part;
-        uint16_t condition = instruction->condition, taints = value_compared(&state->left, &state->right);
-        bool below = thread_first ? condition == CONDITION_LESS : condition == CONDITION_GREATER;
-        bool above = thread_first ? condition == CONDITION_GREATER_OR_EQUAL : condition == CONDITION_LESS_OR_EQUAL;
-        struct formula formula = {.work = below || above ? share_condition_divides(run, &state->left, &state->right) : 0,
-                                  .way = above ? 1 : 2};
+        bool is_part;
+        uint16_t taints = value_compared(&state->left, &state->right);
+        uint16_t way = share_condition_way(run, &state->left, instruction->condition); /* on which the second is taken */
+        struct formula formula = {.work = way ? share_condition_divides(run, &state->left, &state->right) : 0,
+                                  .way = way == 1 ? 2 : 1};
         result = step_select(run, state, at, hash_mix64(value_hash(&state->left), value_hash(&state->right)), &first,
                              &second, &formula, &is_part);
         uint32_t symbol;
@@ -756,7 +750,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
     }
     case OPERATION_PUSH:
         first = operand_get(run, state, instruction, one);
-        first.taints = taints_of(&first);
+        first.taints = value_taints(&first);
         push(run, state, &first, at);
         return;
     case OPERATION_POP: {
@@ -788,7 +782,7 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         second = operand_get(run, state, instruction, of_three ? three : two);
         result = first;
         result.loaded = 0;
-        result.taints = taints_of(&first) | taints_of(&second);
+        result.taints = value_taints(&first) | value_taints(&second);
         if (instruction->operation == OPERATION_VECTOR_MULTIPLY)
             product_flags(state, &first, &second, &result);
         else
@@ -804,13 +798,13 @@ void step_instruction(struct run *run, struct state *state, const struct instruc
         struct value sum = {0}, added = {0};
         for (size_t i = 0; i < instruction->count; i++) {
             first = operand_get(run, state, instruction, &instruction->operands[i]);
-            taints |= taints_of(&first);
+            taints |= value_taints(&first);
             bool is_sum = (first.flags & FLAG_SUM) && i == instruction->added;
             sums += (first.flags & FLAG_SUM) != 0;
             if (is_sum)
                 sum = first;
             else
-                added.taints |= taints_of(&first);
+                added.taints |= value_taints(&first);
         }
         result = first;
         result.loaded = 0;

@@ -146,6 +146,12 @@ bool symbol_varies(const struct symbols *symbols, uint32_t symbol, uint32_t loop
 uint32_t loop_inner(const struct symbols *symbols, uint32_t one, uint32_t other);
 
 struct value value_number(int64_t number);
+/* Whether taints name the thread or the team, other than as a proven share of divided work. */
+static inline bool taints_numbered(uint16_t taints)
+{
+    return taints & TAINTS_NUMBER;
+}
+
 /* Its taints, and those of its space. */
 uint16_t value_taints(const struct value *value);
 /* What a comparison of two values depends on. Threads have different stacks and thread data: an address there tells them

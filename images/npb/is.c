@@ -176,13 +176,13 @@ static bool step(struct sorter *s, int ranking, bool print)
     return right;
 }
 
-/* Puts the keys in order by the last ranking, and checks the order. */
-/* By itself, because compilers else carry a key over from one turn of the loop to the next. */
+/* Alone, because compilers otherwise carry a key over from one turn of the loop to the next. */
 static NPB_ALONE int64_t out_of_order_at(const int32_t *key)
 {
     return key[0] > key[1];
 }
 
+/* Puts the keys in order by the last ranking, and checks the order. */
 static bool full_verification(struct sorter *s)
 {
     int64_t out_of_order = 0;

@@ -4,12 +4,12 @@
 #ifndef VSCAF_NPB_H
 #define VSCAF_NPB_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* A function with one divided loop, or a row of one: compilers mix several of them in one function, and vscaf-inspect then
  * cannot follow how the work is divided. */
 #define NPB_ALONE __attribute__((noinline))
-
-#include <stdbool.h>
-#include <stdint.h>
 
 /* Exit statuses of every kernel. */
 #define NPB_EXIT_VERIFIED 0

@@ -37,7 +37,8 @@ static uint32_t current_max_team(const struct client *client, uint32_t limit, bo
 }
 
 /* 0: unknown. A newcomer's weight counts as unknown, so it has an equal share, whatever its first estimates are, unless
- * its program is known from earlier runs. In equipartition all weights are unknown. A page may claim anything, so it is believed only up to perfect scaling. */
+ * its program is known from earlier runs. In equipartition all weights are unknown. A page may claim anything, so it is
+ * believed only up to perfect scaling. */
 static double weight_of(const struct client *client, const struct shares_facts *facts, uint64_t now_ns)
 {
     if (facts->policy == SPLIT_EQUIPARTITION ||
