@@ -41,6 +41,7 @@ static uint64_t do_due_work(struct agent *agent)
     if (now_ns + (agent->quiet ? AGENT_QUIET_NS / 2 : 0) >= agent->period_next_ns)
         agent_period(agent, now_ns);
     next_ns = earlier_ns(agent->period_next_ns, verdicts_turn(&agent->verdicts, &agent->clients, now_ns));
+    next_ns = earlier_ns(next_ns, agent_answer(agent, now_ns));
     next_ns = earlier_ns(next_ns, clients_drop_silent(&agent->clients, now_ns));
     next_ns = earlier_ns(next_ns, agent_advance(agent, now_ns));
     if (agent->options->standalone)
@@ -76,7 +77,6 @@ static void serve_clients(struct service *service, const struct client_ready rea
         if (client->fd < 0 || (ready[i].events == 0 && !ready[i].ended)) /* dropped in this turn */
             continue;
         double unmeasured_s = measure_unmeasured(client, now_ns);
-        bool look_at_code;
         enum clients_event event = client->page != NULL ? CLIENTS_LEFT : CLIENTS_NOTHING;
         /* Another process, like a forked child, may still have the socket of one that has ended. If it is muted, its
          * packets are not read, so this event is a hang-up. */
@@ -88,11 +88,9 @@ static void serve_clients(struct service *service, const struct client_ready rea
         case CLIENTS_NOTHING: continue;
         case CLIENTS_STATUS_REQUESTED: status_requested = true; continue;
         case CLIENTS_JOINED:
-            look_at_code = verdicts_joined(&agent->verdicts, client, now_ns); /* first: the rest is done meanwhile */
+            verdicts_joined(&agent->verdicts, client, now_ns); /* first: the rest is done meanwhile */
             agent_joined(agent, client, now_ns);
-            if (!look_at_code)
-                clients_answer(client);
-            break;
+            continue; /* agent_answer() splits */
         case CLIENTS_CALLED: measure_called(client, now_ns); break;
         case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
         }

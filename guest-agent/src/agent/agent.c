@@ -184,6 +184,28 @@ void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns)
     measure_joined(&agent->measure, client, now_ns);
 }
 
+uint64_t agent_answer(struct agent *agent, uint64_t now_ns)
+{
+    uint64_t next_ns = UINT64_MAX;
+    bool due = false;
+    for (uint32_t i = 0; i < agent->clients.end; i++) {
+        const struct client *client = &agent->clients.slots[i];
+        if (client->page == NULL || client->answer_fd < 0)
+            continue;
+        due = due || client->answer_due_ns <= now_ns;
+        next_ns = client->answer_due_ns > now_ns ? earlier_ns(next_ns, client->answer_due_ns) : next_ns;
+    }
+    if (!due)
+        return next_ns;
+    agent_split(agent);
+    agent_update_demand(agent);
+    agent->report_urgent = true;
+    for (uint32_t i = 0; i < agent->clients.end; i++)
+        if (agent->clients.slots[i].page != NULL && agent->clients.slots[i].answer_due_ns <= now_ns)
+            clients_answer(&agent->clients.slots[i]);
+    return next_ns;
+}
+
 void agent_update_demand(struct agent *agent)
 {
     struct shares_facts facts = agent_shares_facts(agent);

@@ -103,9 +103,12 @@ void agent_split(struct agent *agent);
  * period does not. */
 void agent_split_later(struct agent *agent, uint64_t now_ns);
 
-/* Call it when a program has joined, and split afterwards. A process that starts a new program or joins again may still
- * be contained. */
+/* Call it when a program has joined. A process that starts a new program or joins again may still be contained. */
 void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns);
+
+/* Splits for the processes that have joined and whose answer is due, and answers them. Only now is it known which
+ * programs they run. Returns when to call it again at the latest. */
+uint64_t agent_answer(struct agent *agent, uint64_t now_ns);
 
 /* Updates the demand, with the measurements of the last period. */
 void agent_update_demand(struct agent *agent);

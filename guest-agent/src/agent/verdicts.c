@@ -39,14 +39,14 @@ void verdicts_close(struct verdicts *verdicts, struct clients *clients)
     verdicts->event = -1;
 }
 
-bool verdicts_joined(struct verdicts *verdicts, struct client *client, uint64_t now_ns)
+void verdicts_joined(struct verdicts *verdicts, struct client *client, uint64_t now_ns)
 {
     if (verdicts->event >= 0)
         client->code = calloc(1, sizeof(*client->code));
     if (client->code != NULL)
         client->code->job = look_start(verdicts->proc, client->pid, verdicts->event);
-    client->answer_due_ns = now_ns + VERDICTS_JOIN_NS;
-    return client->code != NULL && client->code->job != NULL;
+    bool looks = client->code != NULL && client->code->job != NULL;
+    client->answer_due_ns = looks ? now_ns + VERDICTS_JOIN_NS : now_ns;
 }
 
 static bool bit(const uint64_t bits[], uint32_t number)
@@ -153,7 +153,7 @@ static void take_look(struct verdicts *verdicts, struct clients *clients, struct
             recognize(clients, client, now_ns);
         if (client->answer_fd >= 0)
             client_code_fill(code, client->page);
-        clients_answer(client);
+        client->answer_due_ns = now_ns;
     }
     if (code->job == NULL && code->again) {
         code->again = false;
@@ -355,10 +355,6 @@ uint64_t verdicts_turn(struct verdicts *verdicts, struct clients *clients, uint6
         if (client->page == NULL || client->code == NULL)
             continue;
         take_look(verdicts, clients, client, now_ns);
-        if (client->answer_fd >= 0 && client->answer_due_ns <= now_ns)
-            clients_answer(client);
-        if (client->answer_fd >= 0)
-            next_ns = earlier_ns(next_ns, client->answer_due_ns);
         uint32_t seen = client->code->sights_seen;
         serve_sights(verdicts, client);
         verdicts->changed = verdicts->changed || client->code->sights_seen != seen;

@@ -114,12 +114,23 @@ void paces_read(struct paces *paces, struct paces_reader *reader, const struct v
     if (!(sum_s > 0.0))
         return;
     /* A long section is booked at its end, with all the time since it began. */
-    paces->rest_s += reader->unbooked_s - sum_s;
+    double rest_s = reader->unbooked_s - sum_s;
+    paces->rest_s += reader->skipped ? fmax(rest_s, 0.0) : rest_s; /* the beginning of a long section may be skipped */
     reader->unbooked_s = 0.0;
+    reader->skipped = false;
     if (!fits)
         memset(paces, 0, sizeof(*paces));
     else
         paces_fade(paces, exp2(-sum_s / PACES_HALF_LIFE_S));
+}
+
+void paces_skip(struct paces_reader *reader, const struct vscaf_page *page)
+{
+    double instances, seconds;
+    for (uint32_t k = 0; k < VSCAF_PACES; k++)
+        read_entry(reader, page, k, &instances, &seconds);
+    reader->unbooked_s = 0.0;
+    reader->skipped = true;
 }
 
 void paces_end(struct paces *paces, struct paces_reader *reader)

@@ -40,11 +40,15 @@ struct paces {
 struct paces_reader {
     uint64_t instances[VSCAF_PACES], ns[VSCAF_PACES];
     double unbooked_s; /* running time since a section was seen to end */
+    bool skipped;      /* something was skipped since then */
 };
 
 /* Adds what has come to the page. running_s: how long the program has run since the last call. The page is not trusted:
  * impossible values are left out. */
 void paces_read(struct paces *paces, struct paces_reader *reader, const struct vscaf_page *page, double running_s);
+
+/* Leaves out what has come to the page: other programs had CPUs that are this one's, so it says nothing. */
+void paces_skip(struct paces_reader *reader, const struct vscaf_page *page);
 
 /* The run has ended: what came after its last section is booked, too. */
 void paces_end(struct paces *paces, struct paces_reader *reader);

@@ -69,7 +69,8 @@ void clients_drop(struct clients *clients, struct client *client)
 {
     if (client->page != NULL) {
         uint64_t now_ns = monotonic_ns();
-        client_learn(client, now_ns); /* short runs end between two periods */
+        clients_note_outgrown(clients, now_ns);
+        client_learn(clients, client, now_ns); /* short runs end between two periods */
         if (client->program != NULL)
             known_program_leave(client->program, &client->paces_reader, now_ns);
         /* The process may keep the file for ever, and its memory is charged to the agent. So free the memory. */
@@ -442,13 +443,23 @@ void clients_recognize(struct clients *clients, struct client *client, uint64_t 
     client->known_at_start = client->program != NULL && client->program->points_count > 0;
 }
 
-void client_learn(struct client *client, uint64_t now_ns)
+void clients_note_outgrown(struct clients *clients, uint64_t now_ns)
 {
+    for (uint32_t i = 0; i < clients->end; i++) {
+        struct client *client = &clients->slots[i];
+        if (client->page != NULL && in_flight_waiting(&client->in_flight, client->page, now_ns))
+            clients->outgrown_ns = now_ns;
+    }
+}
+
+void client_learn(const struct clients *clients, struct client *client, uint64_t now_ns)
+{
+    bool disturbed = clients->outgrown_ns > 0 && clients->outgrown_ns >= client->learned_ns;
     double passed_s = now_ns > client->learned_ns ? (double)(now_ns - client->learned_ns) / 1e9 : 0.0;
     learned_period(&client->learned, client->page, passed_s, client->running);
     if (client->program != NULL)
         known_program_learn(client->program, &client->paces_reader, client->page, &client->learned,
-                            client->running ? passed_s : 0.0);
+                            client->running ? passed_s : 0.0, disturbed);
     client->learned_ns = now_ns;
 }
 

@@ -57,7 +57,6 @@ struct client {
     bool known_at_start;           /* its speedup was known from earlier runs when it was recognized */
     struct paces_reader paces_reader;
     uint64_t learned_ns; /* when that was read last */
-    double weight; /* that follows from its speedup (split.h); 0: unknown */
     struct in_flight in_flight;
 
     bool newcomer;        /* joined or called since the last period: it counts as running until it is measured */
@@ -112,6 +111,7 @@ struct clients {
     int64_t work_ns;           /* CPU time that was left for serving clients at work_updated_ns */
     uint64_t work_updated_ns;
     uint64_t accept_ns; /* no connection is accepted before this time */
+    uint64_t outgrown_ns; /* when a section was last seen in flight whose team is larger than its share; 0: never */
 
     uint32_t end; /* the slots from here on are free */
     struct client slots[CLIENTS_SLOTS];
@@ -159,8 +159,12 @@ void clients_drop(struct clients *clients, struct client *client);
 /* Notes which program it runs. key: known_programs.h. */
 void clients_recognize(struct clients *clients, struct client *client, uint64_t key, uint64_t now_ns);
 
+/* Notes whether sections are in flight that began with larger teams than now. Call it before client_learn(), and when
+ * teams became smaller. */
+void clients_note_outgrown(struct clients *clients, uint64_t now_ns);
+
 /* Takes what it has learned since the last call, of the program and of this run. */
-void client_learn(struct client *client, uint64_t now_ns);
+void client_learn(const struct clients *clients, struct client *client, uint64_t now_ns);
 
 /* S(p) of its program, by ascending p, p = 1 first. Returns how many points there are; 0: unknown. */
 size_t client_speedup(const struct client *client, const struct speedup_point **points);

@@ -95,10 +95,13 @@ static void take_compared(struct known_program *program, const struct learned *l
 }
 
 void known_program_learn(struct known_program *program, struct paces_reader *reader, const struct vscaf_page *page,
-                         const struct learned *learned, double running_s)
+                         const struct learned *learned, double running_s, bool disturbed)
 {
     struct learned_decomposition where;
-    paces_read(&program->paces, reader, page, running_s);
+    if (disturbed)
+        paces_skip(reader, page);
+    else
+        paces_read(&program->paces, reader, page, running_s);
     if (learned->points_count > 0)
         take_compared(program, learned);
     if (learned_decompose(learned, &where) && where.part[LEARNED_STEAL] < 1.0)

@@ -42,9 +42,10 @@ struct known_program *known_programs_enter(struct known_programs *programs, uint
 /* A process of the program has ended, after its last known_program_learn(). */
 void known_program_leave(struct known_program *program, struct paces_reader *reader, uint64_t now_ns);
 
-/* Takes what a process of the program has learned. running_s: how long it has run since the last call. */
+/* Takes what a process of the program has learned. running_s: how long it has run since the last call. disturbed: in
+ * that time sections with larger teams than they should have used CPUs of others, so its own times say nothing. */
 void known_program_learn(struct known_program *program, struct paces_reader *reader, const struct vscaf_page *page,
-                         const struct learned *learned, double running_s);
+                         const struct learned *learned, double running_s, bool disturbed);
 
 void known_programs_free(struct known_programs *programs);
 

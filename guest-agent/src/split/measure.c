@@ -7,7 +7,6 @@
 
 #include "cpus/process_cpus.h"
 #include "programs/long_section.h"
-#include "split/split.h"
 #include "system/clock.h"
 #include "system/log.h"
 
@@ -84,10 +83,7 @@ static double update_client(struct measure *measure, struct clients *clients, st
     }
     update_bounds(client, facts, clients->joined, budget, now_ns);
     double elapsed_s = (double)(now_ns - seen_ns) / 1e9;
-    client_learn(client, now_ns);
-    const struct speedup_point *points;
-    size_t points_count = client_speedup(client, &points);
-    client->weight = split_weight_of(points, points_count);
+    client_learn(clients, client, now_ns);
     double used_s = elapsed_s > period_s ? cpu_s * period_s / elapsed_s : cpu_s;
     /* It computed for some periods without a look. That time was counted as background. */
     if (client->running && !was_running)
@@ -182,6 +178,7 @@ void measure_period(struct measure *measure, struct clients *clients, const stru
 {
     double joined_cpus = 0.0;
     uint32_t joined_threads = 0, budget = BOUNDS_THREADS;
+    clients_note_outgrown(clients, now_ns);
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->page == NULL)

@@ -39,19 +39,21 @@ static uint32_t current_max_team(const struct client *client, uint32_t limit, bo
 /* 0: unknown. A newcomer's weight counts as unknown, so it has an equal share, whatever its first estimates are, unless
  * its program is known from earlier runs. In equipartition all weights are unknown. A page may claim anything, so it is
  * believed only up to perfect scaling. */
-static double weight_of(const struct client *client, const struct shares_facts *facts, uint64_t now_ns)
+static double weight_of(const struct client *client, const struct speedup_point points[], size_t points_count,
+                        const struct shares_facts *facts, uint64_t now_ns)
 {
     if (facts->policy == SPLIT_EQUIPARTITION ||
         (now_ns - client->joined_ns < NEWCOMER_NS && !client->known_at_start))
         return 0.0;
-    return fmin(client->weight, split_weight_most(facts->cpus.team_limit));
+    return fmin(split_weight_of(points, points_count), split_weight_most(facts->cpus.team_limit));
 }
 
 static struct split_part part_of(const struct client *client, uint32_t most, const struct shares_facts *facts,
                                  uint64_t now_ns)
 {
-    struct split_part part = {.weight = weight_of(client, facts, now_ns), .most = most};
+    struct split_part part = {.most = most};
     part.points_count = client_speedup(client, &part.points);
+    part.weight = weight_of(client, part.points, part.points_count, facts, now_ns);
     return part;
 }
 
@@ -232,6 +234,7 @@ static void note_sections_in_flight(struct clients *clients, enum in_flight_barr
         if (client->page != NULL)
             in_flight_after_barrier(&client->in_flight, client->page, barrier_ran, now_ns);
     }
+    clients_note_outgrown(clients, now_ns);
 }
 
 void shares_split(struct shares *shares, struct clients *clients, const struct shares_facts *facts)

@@ -69,6 +69,28 @@ static double ratio(const struct fixture *fixture, size_t a, size_t b)
     return fixture->times[a].section_s / fixture->times[b].section_s;
 }
 
+static void test_what_was_skipped_is_left_out(void **state)
+{
+    struct fixture *fixture = *state;
+    book(fixture, 7, 2, 10, 9.0);
+    paces_skip(&fixture->reader, &fixture->page);
+    book(fixture, 7, 2, 10, 1.0);
+    read_page(fixture, 1.5);
+    assert_int_equal(times(fixture), 1);
+    assert_float_equal(fixture->times[0].section_s, fixture->paces.seconds[0][0], 1e-6);
+    assert_float_equal(fixture->paces.seconds[0][0] / fixture->paces.instances[0][0], 0.1, 1e-6);
+    assert_float_equal(fixture->paces.rest_s, 0.5, 0.01);
+}
+
+static void test_a_section_that_began_while_skipping_takes_no_serial_time_away(void **state)
+{
+    struct fixture *fixture = *state;
+    paces_skip(&fixture->reader, &fixture->page);
+    book(fixture, 7, 2, 1, 3.0);
+    read_page(fixture, 1.0);
+    assert_float_equal(fixture->paces.rest_s, 0.0, 1e-9);
+}
+
 static void test_nothing_is_known_of_an_empty_page(void **state)
 {
     struct fixture *fixture = *state;
@@ -366,6 +388,8 @@ static void test_hostile_page(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_what_was_skipped_is_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_section_that_began_while_skipping_takes_no_serial_time_away, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_known_of_an_empty_page, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sizes_come_ascending_with_their_times, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_section_not_seen_at_a_size_counts_like_the_others, setup, teardown),

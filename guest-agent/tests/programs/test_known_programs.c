@@ -51,7 +51,7 @@ static void leave(struct fixture *fixture, struct known_program *program, uint64
 
 static void learn(struct fixture *fixture, struct known_program *program)
 {
-    known_program_learn(program, &fixture->reader, &fixture->page, &fixture->learned, 0.0);
+    known_program_learn(program, &fixture->reader, &fixture->page, &fixture->learned, 0.0, false);
 }
 
 /* A whole run, in which sections take 1 s at one thread and 0.4 s at three. */
@@ -162,11 +162,22 @@ static void test_a_clock_that_goes_back_makes_nothing_older(void **state)
     assert_float_equal(program->paces.instances[0][0], before, 0.0f);
 }
 
+static void test_nothing_is_learned_while_others_have_its_cpus(void **state)
+{
+    struct fixture *fixture = *state;
+    struct known_program *program = enter(fixture, KEY, ACCOUNT, 10);
+    fixture->page.paces[0] = (struct vscaf_pace){.section = 7, .team_size = 3, .ns = SECOND_NS, .instances = 5};
+    known_program_learn(program, &fixture->reader, &fixture->page, &fixture->learned, 1.0, true);
+    leave(fixture, program, 11);
+    assert_int_equal(program->points_count, 0);
+    assert_int_equal(program->paces.sections, 0);
+}
+
 static void test_time_after_the_last_section_counts(void **state)
 {
     struct fixture *fixture = *state;
     struct known_program *program = enter(fixture, KEY, ACCOUNT, 10);
-    known_program_learn(program, &fixture->reader, &fixture->page, &fixture->learned, 3.0);
+    known_program_learn(program, &fixture->reader, &fixture->page, &fixture->learned, 3.0, false);
     leave(fixture, program, 13);
     assert_float_equal(program->paces.rest_s, 3.0, 1e-9);
 }
@@ -271,6 +282,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_processes_of_one_program_share_what_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_known_fades_between_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_clock_that_goes_back_makes_nothing_older, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_is_learned_while_others_have_its_cpus, setup, teardown),
         cmocka_unit_test_setup_teardown(test_time_after_the_last_section_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_newer_comparison_of_a_size_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(test_new_comparisons_have_room_when_old_ones_fill_it, setup, teardown),
