@@ -4,7 +4,8 @@
  * A node is the SHA-1 digest of its parent's digest and its number among the children, so the tree does not depend on
  * the order of visits. Each node that has children is a task, unless there are many already. The search is done in
  * STEPS steps of equally many nodes. Each step is one parallel region, so the team may change in between. When enough
- * nodes are counted, the tasks that still start keep their nodes for the next step.
+ * nodes are counted, the tasks that still start keep their nodes for the next step. That a tree of tasks is right in
+ * each team cannot be read from the code, so the program declares it (vscaf.h).
  */
 #include "npb.h"
 #include "sha1.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <vscaf.h>
 
 #define STEPS 40
 /* If there are so many tasks per thread, a node is visited inside the task that finds it. From 64 on, libgomp would run
@@ -211,6 +213,7 @@ int main(int argc, char **argv)
     bool right = true;
     char size[32];
 
+    vscaf_resize();
     snprintf(size, sizeof size, "%llu", (unsigned long long)tree->counts.nodes);
     printf("\n\n UTS (unbalanced tree search; not a NAS Parallel Benchmark), C and OpenMP\n");
     printf(" Tree:                        %11s\n", uts_kind);

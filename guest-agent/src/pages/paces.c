@@ -3,8 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#define ODD_FACTOR 1.5 /* a batch that is so many times slower or faster does not fit */
-#define ODD_MAX 3u     /* after so many in a row it is another program by now: what was known is forgotten */
+/* A batch does not fit if it is so many times slower or faster than expected, and differs by so many times what batches
+ * usually differ by: an instance of a multigrid code takes from microseconds to a second, by its grid. */
+#define ODD_FACTOR 1.5
+#define ODD_SPREADS 3.0
+#define ODD_MAX 3u /* after so many in a row it is another program by now: what was known is forgotten */
 #define ABSURD_S 1e6
 #define FIT_ROUNDS 12
 
@@ -15,6 +18,7 @@ void paces_fade(struct paces *paces, double factor)
         paces->sizes[j].seconds *= by;
         paces->sizes[j].batches *= by;
         paces->sizes[j].squares *= by;
+        paces->sizes[j].odd_squares *= by;
         for (uint32_t i = 0; i < paces->sections; i++) {
             paces->instances[i][j] *= by;
             paces->seconds[i][j] *= by;
@@ -51,13 +55,34 @@ static uint32_t size_of(struct paces *paces, uint32_t p)
     return least;
 }
 
+/* By how much batches differ from what is expected, relative: of all sizes together, since some have few. odd: with the
+ * last ones that did not fit. Below 0: not known. */
+static double spread_of(const struct paces *paces, bool odd)
+{
+    double squares = 0.0, freedom = 0.0;
+    for (uint32_t j = 0; j < PACES_SIZES; j++) {
+        const struct paces_size *size = &paces->sizes[j];
+        squares += (double)size->squares + (odd ? (double)size->odd_squares : 0.0);
+        freedom += fmax((double)size->batches - (odd ? 0.0 : (double)size->odd) - 1.0, 0.0);
+    }
+    if (!(freedom >= 1.0))
+        return -1.0;
+    /* Widened like Student's distribution (97.5%, within 2%). */
+    return sqrt(squares / freedom) * (1.0 + 1.4 / freedom + 4.0 / (freedom * freedom * freedom));
+}
+
 /* Ends the batch of a size. False: the program is not what was known. */
-static bool end_batch(struct paces_size *size)
+static bool end_batch(const struct paces *paces, struct paces_size *size)
 {
     if (size->batches > 0.0f && size->batch_expected_s > 0.0f) {
         float log_ratio = logf(size->batch_s / size->batch_expected_s);
-        size->squares += log_ratio * log_ratio;
-        size->odd = fabsf(log_ratio) > logf((float)ODD_FACTOR) ? size->odd + 1 : 0;
+        bool odd = (double)fabsf(log_ratio) > fmax(log(ODD_FACTOR), ODD_SPREADS * spread_of(paces, false));
+        size->odd = odd ? size->odd + 1 : 0;
+        size->odd_squares += log_ratio * log_ratio;
+        if (!odd) { /* neither were the ones before */
+            size->squares += size->odd_squares;
+            size->odd_squares = 0.0f;
+        }
     }
     size->batches += 1.0f;
     size->batch_s = size->batch_expected_s = 0.0f;
@@ -81,7 +106,7 @@ static bool read_entry(struct paces_reader *reader, const struct vscaf_page *pag
     return *seconds < ABSURD_S && *instances < ABSURD_S * 1e9;
 }
 
-void paces_read(struct paces *paces, struct paces_reader *reader, const struct vscaf_page *page, double running_s)
+bool paces_read(struct paces *paces, struct paces_reader *reader, const struct vscaf_page *page, double running_s)
 {
     double sum_s = 0.0;
     bool fits = true;
@@ -109,10 +134,10 @@ void paces_read(struct paces *paces, struct paces_reader *reader, const struct v
         size->seconds += (float)seconds;
         sum_s += seconds;
         if (size->batch_s >= (float)PACES_BATCH_S)
-            fits = end_batch(size) && fits;
+            fits = end_batch(paces, size) && fits;
     }
     if (!(sum_s > 0.0))
-        return;
+        return true;
     /* A long section is booked at its end, with all the time since it began. */
     double rest_s = reader->unbooked_s - sum_s;
     paces->rest_s += reader->skipped ? fmax(rest_s, 0.0) : rest_s; /* the beginning of a long section may be skipped */
@@ -122,6 +147,7 @@ void paces_read(struct paces *paces, struct paces_reader *reader, const struct v
         memset(paces, 0, sizeof(*paces));
     else
         paces_fade(paces, exp2(-sum_s / PACES_HALF_LIFE_S));
+    return fits;
 }
 
 void paces_skip(struct paces_reader *reader, const struct vscaf_page *page)
@@ -179,15 +205,13 @@ static void fit_times(const struct paces *paces, struct fit *fit)
     }
 }
 
-/* The relative error of a size's mean, widened for few batches like Student's distribution (97.5%, within 2%). */
-static double error_of(const struct paces_size *size)
+/* The relative error of a size's mean. */
+static double error_of(const struct paces *paces, const struct paces_size *size)
 {
-    double batches = (double)size->batches, freedom = batches - 1.0;
-    if (!(freedom >= 1.0))
-        return PACES_FIRST_ERROR;
-    double spread = sqrt((double)size->squares / freedom);
-    double widening = 1.0 + 1.4 / freedom + 4.0 / (freedom * freedom * freedom);
-    return fmax(fmin(spread * widening / sqrt(batches), 1.0), PACES_LEAST_ERROR);
+    double batches = (double)size->batches, spread = spread_of(paces, true);
+    if (!(batches >= 2.0)) /* it may be an unusual one */
+        return fmin(fmax(spread, PACES_FIRST_ERROR), 1.0);
+    return spread < 0.0 ? PACES_FIRST_ERROR : fmax(fmin(spread / sqrt(batches), 1.0), PACES_LEAST_ERROR);
 }
 
 size_t paces_times(const struct paces *paces, struct paces_time times[PACES_SIZES])
@@ -220,7 +244,7 @@ size_t paces_times(const struct paces *paces, struct paces_time times[PACES_SIZE
         times[at] = (struct paces_time){.p = size->p,
                                         .section_s = section_s,
                                         .time_s = time_s,
-                                        .error = error_of(size) * section_s / time_s,
+                                        .error = error_of(paces, size) * section_s / time_s,
                                         .batches = (uint32_t)fmax((double)size->batches, 1.0)};
     }
     return count;

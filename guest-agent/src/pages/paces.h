@@ -23,6 +23,7 @@ struct paces_size {
     uint32_t p; /* 0: free */
     uint32_t odd; /* batches in a row that do not fit what was seen before */
     float seconds, batches, squares; /* of the logarithm of a batch's time, divided by its expected time */
+    float odd_squares; /* the same of the `odd` ones */
     float batch_s, batch_expected_s; /* of the batch that is not complete */
 };
 
@@ -44,8 +45,8 @@ struct paces_reader {
 };
 
 /* Adds what has come to the page. running_s: how long the program has run since the last call. The page is not trusted:
- * impossible values are left out. */
-void paces_read(struct paces *paces, struct paces_reader *reader, const struct vscaf_page *page, double running_s);
+ * impossible values are left out. False: it is not the program that was known, so that was forgotten. */
+bool paces_read(struct paces *paces, struct paces_reader *reader, const struct vscaf_page *page, double running_s);
 
 /* Leaves out what has come to the page: other programs had CPUs that are this one's, so it says nothing. */
 void paces_skip(struct paces_reader *reader, const struct vscaf_page *page);

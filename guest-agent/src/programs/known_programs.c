@@ -100,8 +100,10 @@ void known_program_learn(struct known_program *program, struct paces_reader *rea
     struct learned_decomposition where;
     if (disturbed)
         paces_skip(reader, page);
-    else
-        paces_read(&program->paces, reader, page, running_s);
+    else if (!paces_read(&program->paces, reader, page, running_s)) {
+        program->explored = false;
+        program->explore_since_ns = 0;
+    }
     if (learned->points_count > 0)
         take_compared(program, learned);
     if (learned_decompose(learned, &where) && where.part[LEARNED_STEAL] < 1.0)

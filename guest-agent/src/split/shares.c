@@ -11,6 +11,7 @@
 
 #define IDLE_PERIODS 2u
 #define EXPLORE_NS UINT64_C(10000000000)
+#define EXPLORE_ERROR 0.12 /* relative: a speedup with less is no guess */
 #define NEWCOMER_NS UINT64_C(2000000000) /* how long a process that joined has an equal share, as in SCAF's code */
 
 static bool is_running(const struct client *client)
@@ -80,11 +81,14 @@ static uint32_t usable(const struct split_part *part)
     return part->share < part->most ? part->share : part->most;
 }
 
-/* Whether it was seen at one team size alone, so that how it scales is a guess. */
+/* Whether it was seen at one team size alone, or too shortly at another one, so that how it scales is a guess. */
 static bool is_guessed(const struct client *client)
 {
-    return client->program != NULL && client->program->points_count > 0 && !client->program->measured &&
-           client_malleable(client) == VSCAF_MALLEABLE_FULL;
+    const struct known_program *program = client->program;
+    if (program == NULL || program->points_count == 0 || client_malleable(client) != VSCAF_MALLEABLE_FULL)
+        return false;
+    const struct speedup_point *last = &program->points[program->points_count - 1];
+    return !program->measured || last->standard_error > EXPLORE_ERROR * last->speedup;
 }
 
 /* The process that gives CPUs for a trial: the largest share, first of those that are guessed. -1: none can. */
@@ -103,8 +107,8 @@ static int64_t giver_of(const struct split_part parts[], struct client *const me
     return giver;
 }
 
-/* A split that is right by guesses stays as it is, so nobody would see whether they are right. So a program that was
- * seen at one team size alone gets one chunk more, once, until its time there is known, for EXPLORE_NS at most. That
+/* A split that is right by guesses stays as it is, so nobody would see whether they are right. So a program whose
+ * speedup is a guess gets one chunk more, once, until its time there is known, for EXPLORE_NS at most. That
  * costs the others at most a chunk for that time. */
 static void explore(struct split_part parts[], struct client *const members[], size_t count, uint32_t chunk,
                     uint64_t now_ns)

@@ -200,6 +200,19 @@ static void test_an_error_is_never_larger_than_the_time(void **state)
     assert_float_equal(fixture->times[0].error, 1.0, 1e-3);
 }
 
+/* One section of a multigrid code has instances of all grids. */
+static void test_a_program_whose_batches_always_differ_is_not_forgotten(void **state)
+{
+    static const double seconds[] = {1.0, 2.5, 0.7, 1.2, 2.4, 2.2, 2.6, 2.3, 0.6, 0.7, 0.8};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+        book(fixture, 7, 2, 1, seconds[i]);
+        assert_true(paces_read(&fixture->paces, &fixture->reader, &fixture->page, seconds[i]));
+    }
+    assert_int_equal(times(fixture), 1);
+    assert_in_range((int)(100 * fixture->times[0].error), 10, 40);
+}
+
 /* A section that is new to the program has no mean yet, so it does not make a batch odd. */
 static void test_a_new_section_does_not_spoil_the_error(void **state)
 {
@@ -398,6 +411,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_errors_shrink_with_batches_that_agree, setup, teardown),
         cmocka_unit_test_setup_teardown(test_batches_that_differ_have_a_larger_error, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_error_is_never_larger_than_the_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_program_whose_batches_always_differ_is_not_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_new_section_does_not_spoil_the_error, setup, teardown),
         cmocka_unit_test_setup_teardown(test_another_program_by_now_is_learned_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(test_old_sums_count_half_after_the_half_life, setup, teardown),
