@@ -21,6 +21,8 @@
  *   storm SEED      a thread does that without end
  *   rest            that thread stops
  *   busy N          N more threads compute until `calm`
+ *   scaled A B      a thread runs sections without a pause, which take A + B / p us at team size p; again: they take so
+ *                   long from now on
  *   calm            they stop
  *   call N          calls with number N, as the shim does when it starts a section and is asked to call
  *   calls COUNT     calls COUNT times with the present number; answers with how many packets could be sent
@@ -56,6 +58,45 @@ static void *compute(void *unused)
 {
     while (computing)
         ;
+    return unused;
+}
+
+static atomic_uint scaled_serial_us, scaled_parallel_us;
+
+/* Books one section as the shim does. Its time is what it should be, so a busy machine changes nothing. */
+static void scaled_section(uint32_t p)
+{
+    uint64_t serial_ns = 1000u * (uint64_t)scaled_serial_us, parallel_ns = 1000u * (uint64_t)scaled_parallel_us;
+    uint64_t section_ns = serial_ns + parallel_ns / p;
+    struct timespec began, now;
+    page->started++;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    do /* some CPU time, or it would pass for idle */
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - began.tv_sec) * 1000000000 + now.tv_nsec - began.tv_nsec < (long)section_ns / 5);
+    usleep((useconds_t)(section_ns - section_ns / 5) / 1000);
+    page->section_ns += section_ns;
+    page->team_last = p;
+    page->finished++;
+    page->decomposition.useful += serial_ns + parallel_ns;
+    page->decomposition.barrier += (p - 1) * serial_ns;
+    page->decomposition.total += p * section_ns;
+    for (uint32_t i = 0; i < VSCAF_PACES; i++) {
+        struct vscaf_pace *pace = &page->paces[i];
+        if (pace->team_size == 0)
+            pace->team_size = p;
+        if (pace->team_size != p)
+            continue;
+        pace->ns += section_ns;
+        pace->instances++;
+        return;
+    }
+}
+
+static void *scaled(void *unused)
+{
+    while (computing)
+        scaled_section(page->team_size > 0 ? page->team_size : 1);
     return unused;
 }
 
@@ -308,6 +349,13 @@ int main(int argc, char *argv[])
             computing = true;
             for (unsigned long long i = 0; i < n[0]; i++)
                 start(compute, NULL);
+        } else if (strcmp(word, "scaled") == 0) {
+            scaled_serial_us = (unsigned)n[0];
+            scaled_parallel_us = (unsigned)n[1];
+            if (!computing) {
+                computing = true;
+                start(scaled, NULL);
+            }
         } else if (strcmp(word, "calm") == 0) {
             computing = false;
         } else {

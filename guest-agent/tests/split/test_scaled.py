@@ -1,0 +1,52 @@
+"""Unequal splits by what the agent measures itself: two scripted programs of known scaling on six CPUs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rig import Program, Rig, wait_until
+
+SCALES, STAYS = "scaled 0 30000", "scaled 24000 6000"  # S(6) = 6 and 1.2
+
+
+@pytest.fixture
+def six() -> Iterator[Rig]:
+    """An agent's environment with six CPUs."""
+    with tempfile.TemporaryDirectory(prefix="vscaf-") as directory:
+        rig = Rig(Path(directory), possible=6, present=6)
+        try:
+            yield rig
+        finally:
+            rig.close()
+
+
+def wait_for_teams(larger: Program, smaller: Program, what: str) -> None:
+    wait_until(lambda: larger.team() >= 4 and smaller.team() <= 2, what)
+
+
+def test_the_split_follows_the_program_that_scales(six: Rig) -> None:
+    """The split leaves 3 + 3 for the better program. It turns round after the programs swapped their scaling."""
+    six.start("--standalone", "--policy", "max-speedup")
+    first, second = six.join(), six.join()
+    first.say(SCALES)
+    second.say(STAYS)
+    wait_until(lambda: first.team() == second.team() == 3, "equal shares while nothing is known")
+    wait_for_teams(first, second, "more CPUs for the program that scales")
+    first.say(STAYS)
+    second.say(SCALES)
+    wait_for_teams(second, first, "more CPUs for the one that scales now")
+
+
+def test_equal_shares_under_equipartition(six: Rig) -> None:
+    """The same programs: only the policy makes the split unequal."""
+    six.start("--standalone", "--policy", "equipartition")
+    first, second = six.join(), six.join()
+    first.say(SCALES)
+    second.say(STAYS)
+    wait_until(lambda: first.team() == second.team() == 3, "equal shares")
+    beats = first.beat()
+    wait_until(lambda: first.beat() > beats + 100, "100 periods")
+    assert first.team() == second.team() == 3
