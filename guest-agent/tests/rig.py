@@ -314,9 +314,12 @@ class Rig:
         self.process = None
         return status
 
+    def close_programs(self) -> None:
+        while self.programs:
+            self.programs.pop().kill()
+
     def close(self) -> None:
-        for program in self.programs:
-            program.kill()
+        self.close_programs()
         status = self.stop() if self.process is not None else 0
         if self.host is not None:
             self.host.close()

@@ -258,28 +258,44 @@ static void mark_asked(struct client *client, uint32_t number, const struct insp
     }
 }
 
-/* The request that is next for a process. False: it needs none. */
-static bool next_request(struct client *client, struct inspection_request *request)
+static uint64_t device_of(const struct client_code *code, uint32_t number)
+{
+    const struct look_object *object = &code->look->objects[number];
+    return object->identified ? object->identity.device : 0;
+}
+
+/* Whether a section of that object is asked about that its record does not have. */
+static bool is_asked_more(const struct client *client, uint32_t number)
+{
+    const struct client_code *code = client->code;
+    const struct look_object *mapping = &code->look->objects[number];
+    uint32_t used = sights_of(client);
+    if (code->objects[number].state != CODE_KNOWN || mapping->writable)
+        return false;
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t address = sight_address(client, i);
+        if (!bit(code->answered, i) && !bit(code->asked, i) && client_code_at(code, address) == number &&
+            record_find(code->objects[number].known->record, address - mapping->start + mapping->offset) == NULL)
+            return true;
+    }
+    return false;
+}
+
+/* The request that is next for a process: first an object that is not known. False: it needs none that can start. */
+static bool next_request(struct inspections *inspections, struct client *client, struct inspection_request *request)
 {
     struct client_code *code = client->code;
-    uint32_t used = sights_of(client);
     int64_t number = -1;
-    for (uint32_t i = 0; i < code->look->count && number < 0; i++)
-        if (code->objects[i].state == CODE_WANTED)
-            number = i;
-    for (uint32_t i = 0; i < used && number < 0; i++) {
-        if (bit(code->answered, i) || bit(code->asked, i))
-            continue;
-        int64_t at = client_code_at(code, sight_address(client, i));
-        if (at >= 0 && code->objects[at].state == CODE_KNOWN && !code->look->objects[at].writable &&
-            record_find(code->objects[at].known->record, sight_address(client, i) - code->look->objects[at].start +
-                                                             code->look->objects[at].offset) == NULL)
-            number = at;
-    }
+    for (int known = 0; known < 2; known++)
+        for (uint32_t i = 0; i < code->look->count && number < 0; i++)
+            if ((known ? is_asked_more(client, i) : code->objects[i].state == CODE_WANTED) &&
+                inspections_free(inspections, client->account, device_of(code, i)))
+                number = i;
     if (number < 0)
         return false;
     *request = (struct inspection_request){.pid = client->pid,
                                            .account = client->account,
+                                           .device = device_of(code, (uint32_t)number),
                                            .start = code->look->objects[number].start,
                                            .end = code->look->objects[number].end,
                                            .file = code->look->objects[number].file,
@@ -323,7 +339,7 @@ static void start_inspection(struct verdicts *verdicts, struct clients *clients,
         if (client->code == NULL || client->code->look == NULL || client->page == NULL ||
             (chosen != NULL &&
              last_turn(verdicts, client->account) >= last_turn(verdicts, chosen->account)) ||
-            !inspections_free(&verdicts->inspections, client->account) || !next_request(client, &candidate))
+            !next_request(&verdicts->inspections, client, &candidate))
             continue;
         chosen = client;
         request = candidate;

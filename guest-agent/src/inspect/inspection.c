@@ -98,7 +98,8 @@ static void end(struct inspections *inspections)
         syscall(SYS_pidfd_send_signal, inspections->process, SIGKILL, NULL, 0);
         if (inspections->left_count < INSPECTION_LEFT_MAX) {
             inspections->left[inspections->left_count].process = inspections->process;
-            inspections->left[inspections->left_count++].account = inspections->request.account;
+            inspections->left[inspections->left_count].account = inspections->request.account;
+            inspections->left[inspections->left_count++].device = inspections->request.device;
             inspections->process = -1;
         }
     }
@@ -143,18 +144,20 @@ void inspections_close(struct inspections *inspections)
         rmdir(inspections->group);
 }
 
-bool inspections_free(struct inspections *inspections, uint64_t account)
+bool inspections_free(struct inspections *inspections, uint64_t account, uint64_t device)
 {
     bool allowed = !inspections->running && inspections->program[0] != '\0';
+    uint32_t own = 0;
     for (uint32_t i = inspections->left_count; i-- > 0;) {
         if (has_ended(inspections->left[i].process)) {
             close(inspections->left[i].process);
             inspections->left[i] = inspections->left[--inspections->left_count];
         } else if (inspections->left[i].account == account) {
-            allowed = false;
+            own++;
+            allowed = allowed && inspections->left[i].device != device;
         }
     }
-    return allowed && inspections->left_count < INSPECTION_LEFT_MAX;
+    return allowed && own < INSPECTION_LEFT_ACCOUNT_MAX && inspections->left_count < INSPECTION_LEFT_MAX;
 }
 
 /* The child, between clone and exec. It allocates nothing: another thread may have held a lock. */

@@ -12,12 +12,14 @@
 
 #define INSPECTION_OPEN_NS UINT64_C(10000000000) /* a helper has this time to open the file and to copy it */
 #define INSPECTION_NS UINT64_C(135000000000)     /* and this in total: HELPER_WAIT_S of it to read the copy */
-#define INSPECTION_LEFT_MAX 4u /* helpers that do not end */
+#define INSPECTION_LEFT_MAX 8u /* helpers that do not end, */
+#define INSPECTION_LEFT_ACCOUNT_MAX 2u /* of one account */
 #define INSPECTION_ALSO_MAX 64u
 
 struct inspection_request {
     pid_t pid;
     uint64_t account;
+    uint64_t device;     /* of the file's file system; 0: not known */
     uint64_t start, end; /* of the mapping */
     int file;            /* the file (O_PATH), while the request is started; -1: the helper finds it by the mapping */
     bool direct;         /* look.h */
@@ -42,7 +44,7 @@ struct inspections {
 
     struct {
         int process;
-        uint64_t account;
+        uint64_t account, device;
     } left[INSPECTION_LEFT_MAX];
     uint32_t left_count;
 };
@@ -51,8 +53,9 @@ struct inspections {
 void inspections_open(struct inspections *inspections, const char *proc);
 void inspections_close(struct inspections *inspections);
 
-/* Whether one can be started for that account: a helper of each account may hang, but only one. */
-bool inspections_free(struct inspections *inspections, uint64_t account);
+/* Whether one can be started for a file of that account's process. If a file system hangs, one helper of each account
+ * may hang with it; no other file system is held up by that. */
+bool inspections_free(struct inspections *inspections, uint64_t account, uint64_t device);
 
 /* Starts one. Returns 0 or -errno. */
 int inspections_start(struct inspections *inspections, const struct inspection_request *request, uint64_t now_ns);

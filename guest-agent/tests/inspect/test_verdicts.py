@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import rig as rigs
+from fuse import FileSystem, usable
 from machine import PLAIN
 from rig import Program, Rig, wait_until
 
@@ -248,6 +249,54 @@ def test_opening_a_file_that_hangs_ends_in_time(place: Place) -> None:
     assert other.team() >= 1  # the agent serves others meanwhile
     assert answer(hanging, question) == own(UNREADABLE)
     assert asked(other, "own_one") == own(UNKNOWN_CALL)
+
+
+@pytest.fixture
+def file_system(place: Place) -> Iterator[FileSystem]:
+    """The program, on a file system whose server may stop."""
+    if not usable():
+        pytest.skip("needs root and FUSE")
+    contents = place.program.read_bytes()
+    system = FileSystem(place.directory / "mounted", contents)
+    try:
+        yield system
+    finally:
+        place.rig.close_programs()
+        system.close()
+
+
+def test_a_program_on_fuse_is_read_at_each_start(place: Place, file_system: FileSystem) -> None:
+    """Its server says what it likes of size and times, so only the bytes tell."""
+    place.program = file_system.program
+    place.start()
+    program = place.join()
+    assert asked(program, "free_one") == FREE
+    assert asked(program, "own_one") == own(UNKNOWN_CALL)
+    program.kill()
+    place.rig.programs.remove(program)
+    before, _, after = file_system.contents.rpartition(b"free_one")
+    file_system.contents = before + b"own__one" + after
+    program = place.join()
+    assert known(program, "free_one") == 0
+    assert asked(program, "free_one") == own(UNKNOWN_CALL)
+
+
+@pytest.mark.long
+def test_a_file_system_that_stops_to_answer_holds_up_nobody_else(place: Place, file_system: FileSystem) -> None:
+    """A program runs, then its file system hangs: reading its file ends in time, and so do starts of other programs."""
+    usual, place.program = place.program, file_system.program
+    place.start()
+    hanging = place.join()
+    assert asked(hanging, "free_one") == FREE  # now its pages are in memory: it does not hang itself
+    file_system.hang.set()
+    question = hanging.say("sight unnamed")
+    wait_until(file_system.unanswered.is_set, "the reading of the file")
+    place.program = usual
+    other = place.join()
+    assert other.team() >= 1
+    assert answer(hanging, question) == own(UNREADABLE)
+    assert asked(other, "own_one") == own(UNKNOWN_CALL)
+    assert place.rig.stop() == 0  # the agent does not wait for its helper
 
 
 @pytest.mark.parametrize("name", ["open_file", "socket_one"])
