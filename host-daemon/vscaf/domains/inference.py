@@ -119,7 +119,7 @@ def _model(domain: ManagedDomain, now_s: float, domains: int) -> None:
         return
     domain.inferred.modelled_at_s, domain.inferred.modelled_processes = now_s, len(running)
     if running:
-        _note_programs(domain, frozenset([one.name for one in running]), now_s)
+        _note_programs(domain, running, now_s)
     processes = [points_of(one) for one in running]
     if running and domain.inferred.host_view.known is not None:  # else reports cannot be checked yet
         # One curve for each set of programs: the speedup of one program says nothing about another.
@@ -165,27 +165,38 @@ def _set_demand(domain: ManagedDomain, wanted: int, now_s: float) -> None:
 
 
 def _rest_or_compute(domain: ManagedDomain, demand: int, now_s: float) -> None:
-    """Sets the demand. A domain that computes after a long rest is a newcomer.
+    """Sets the demand. A domain that computes after a long rest is a newcomer, unless its agent knows its programs.
 
     After a short rest it is not. Else it could stay a newcomer for ever by resting again and again.
     """
     if demand and not domain.inferred.demand and now_s - domain.inferred.rested_since_s >= LONG_REST_S:
-        domain.inferred.newcomer_since_s = now_s
+        report = domain.link.report if domain.link is not None else None
+        if report is None or not _are_known([one for one in report.processes if one.running]):
+            domain.inferred.newcomer_since_s = now_s
     elif domain.inferred.demand and not demand:
         domain.inferred.rested_since_s = now_s
     domain.inferred.demand = demand
 
 
-def _note_programs(domain: ManagedDomain, programs: frozenset[str], now_s: float) -> None:
-    """Makes the domain a newcomer if it runs only other programs than before.
+def _are_known(running: Sequence[ReportedProcess]) -> bool:
+    """Whether the agent reports a speedup of each of them: it knows their programs, perhaps from earlier runs."""
+    return bool(running) and all(any(point.p > 1 for point in one.points) for one in running)
+
+
+def _note_programs(domain: ManagedDomain, running: Sequence[ReportedProcess], now_s: float) -> None:
+    """Makes the domain a newcomer if it runs only other programs than before, which its agent does not know.
 
     The old speedup says nothing about other programs. If the old ones scaled badly, the domain would have too few CPUs
     to show that the new ones scale. A guest chooses the names, so this counts only once in LONG_REST_S.
     """
+    programs = frozenset([one.name for one in running])
     if domain.inferred.programs and domain.inferred.programs.isdisjoint(programs):
-        if now_s - domain.inferred.newcomer_since_s < LONG_REST_S:
+        if _are_known(running):
+            domain.inferred.scaf_weight, domain.inferred.points = None, ()
+        elif now_s - domain.inferred.newcomer_since_s < LONG_REST_S:
             return  # the next report is checked again
-        domain.inferred.newcomer_since_s, domain.inferred.scaf_weight = now_s, None
+        else:
+            domain.inferred.newcomer_since_s, domain.inferred.scaf_weight = now_s, None
     domain.inferred.programs = programs
 
 

@@ -61,7 +61,7 @@ def test_other_programs_are_newcomers_and_what_those_before_them_did_is_forgotte
     watched.look(demand=CPUS, busy=3.9, periods=160, processes=[program("ep", CPUS, 1.2)])
     assert watched.domain.inferred.scaf_weight is not None and watched.domain.inferred.newcomer_since_s == first_s
     watched.look(demand=0, busy=0.0, periods=140)
-    watched.look(demand=CPUS, busy=3.9, periods=8, processes=[program("ep", CPUS, 1.2)])
+    watched.look(demand=CPUS, busy=3.9, periods=8, processes=[program("ep", 1, 1.0)])
     first_s = watched.domain.inferred.newcomer_since_s
     watched.look(demand=CPUS, busy=3.9, periods=40, processes=[program("cg", 1, 1.0)])
     assert watched.domain.inferred.newcomer_since_s == first_s, "too soon: perhaps only its name has changed"
@@ -72,3 +72,18 @@ def test_other_programs_are_newcomers_and_what_those_before_them_did_is_forgotte
     second_s = watched.domain.inferred.newcomer_since_s
     watched.look(demand=CPUS, busy=3.9, periods=200, processes=both)
     assert watched.domain.inferred.newcomer_since_s == second_s, "one of the two programs is known"
+
+
+def test_programs_that_the_agent_knows_are_no_newcomers() -> None:
+    """Their speedup is known from earlier runs, so they need no time with equal shares."""
+    watched = Watched()
+    watched.claim(CPUS)
+    watched.look(demand=CPUS, busy=3.9, periods=200, processes=[program("ep", CPUS, 1.2)])
+    first_s, before = watched.domain.inferred.newcomer_since_s, watched.domain.inferred.scaf_weight
+    watched.look(demand=CPUS, busy=3.9, periods=200, processes=[program("cg", CPUS, 3.5)])
+    assert watched.domain.inferred.newcomer_since_s == first_s
+    weight = watched.domain.inferred.scaf_weight
+    assert weight is not None and before is not None and weight > 2 * before
+    watched.look(demand=0, busy=0.0, periods=int(LONG_REST_S / 0.25))
+    watched.look(demand=CPUS, busy=3.9, periods=8, processes=[program("cg", CPUS, 3.5)])
+    assert watched.domain.inferred.newcomer_since_s == first_s
