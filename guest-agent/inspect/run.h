@@ -24,7 +24,7 @@ struct numbered_place {
 
 #define WAIT_SUMS_MAX 16u
 
-/* A look at a loop that may wait for another thread (follow.c). While it lasts, TAINT_LOADED stands for what other threads
+/* A look at a loop that may wait for another thread (loop_wait.c). While it lasts, TAINT_LOADED stands for what other threads
  * may change from turn to turn, and TAINT_LOCK for what the turns themselves carry on. */
 struct wait_look {
     uint32_t loop;  /* 0: there is none */
