@@ -245,6 +245,11 @@ uint64_t agent_advance(struct agent *agent, uint64_t now_ns)
     execute_actions(agent, allocation_advance(&agent->allocation, &agent->clients, now_ns, &next_ns));
     if (now_ns >= agent->split_due_ns)
         agent_split(agent);
+    uint64_t check_ns = agent->clients.outgrown_check_ns;
+    if (check_ns > 0 && now_ns >= check_ns)
+        clients_note_outgrown(&agent->clients, now_ns);
+    else if (check_ns > 0)
+        next_ns = earlier_ns(next_ns, check_ns);
     return earlier_ns(next_ns, agent->split_due_ns);
 }
 

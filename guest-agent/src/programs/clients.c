@@ -445,6 +445,9 @@ void clients_recognize(struct clients *clients, struct client *client, uint64_t 
 
 void clients_note_outgrown(struct clients *clients, uint64_t now_ns)
 {
+    if (now_ns < clients->outgrown_check_ns) /* too early: sections that end soon do not count */
+        return;
+    clients->outgrown_check_ns = 0;
     for (uint32_t i = 0; i < clients->end; i++) {
         struct client *client = &clients->slots[i];
         if (client->page != NULL && in_flight_waiting(&client->in_flight, client->page, now_ns))

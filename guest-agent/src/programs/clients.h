@@ -25,6 +25,8 @@
  * seconds. */
 #define CLIENTS_SILENCE_NS UINT64_C(5000000000)
 #define CLIENTS_ACCEPTED_MAX (CLIENTS_JOINING_MAX / 2u) /* in one turn of the loop */
+/* Sections that go on so long after their team became smaller count. Most sections are shorter, and disturb nobody. */
+#define CLIENTS_OUTGROWN_NS UINT64_C(20000000)
 #define CLIENTS_UNCLOSED_MAX                                                                                           \
     64u /* with so many connections that cannot be closed yet (attached_fds.h), none is accepted */
 /* For each client its connection, its process and its program's file (look.h); connections that cannot be closed yet;
@@ -112,6 +114,7 @@ struct clients {
     uint64_t work_updated_ns;
     uint64_t accept_ns; /* no connection is accepted before this time */
     uint64_t outgrown_ns; /* when a section was last seen in flight whose team is larger than its share; 0: never */
+    uint64_t outgrown_check_ns; /* when to look for such sections, after teams became smaller; 0: not */
 
     uint32_t end; /* the slots from here on are free */
     struct client slots[CLIENTS_SLOTS];
@@ -159,8 +162,8 @@ void clients_drop(struct clients *clients, struct client *client);
 /* Notes which program it runs. key: known_programs.h. */
 void clients_recognize(struct clients *clients, struct client *client, uint64_t key, uint64_t now_ns);
 
-/* Notes whether sections are in flight that began with larger teams than now. Call it before client_learn(), and when
- * teams became smaller. */
+/* Notes whether sections are in flight that began with larger teams than now. Call it before client_learn(), and at
+ * `outgrown_check_ns`. */
 void clients_note_outgrown(struct clients *clients, uint64_t now_ns);
 
 /* Takes what it has learned since the last call, of the program and of this run. */

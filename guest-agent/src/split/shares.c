@@ -238,7 +238,8 @@ static void note_sections_in_flight(struct clients *clients, enum in_flight_barr
         if (client->page != NULL)
             in_flight_after_barrier(&client->in_flight, client->page, barrier_ran, now_ns);
     }
-    clients_note_outgrown(clients, now_ns);
+    if (clients->outgrown_check_ns == 0)
+        clients->outgrown_check_ns = now_ns + CLIENTS_OUTGROWN_NS;
 }
 
 void shares_split(struct shares *shares, struct clients *clients, const struct shares_facts *facts)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rig import Program, Rig, wait_until
+from machine import ask
+from rig import AGENT, Program, Rig, wait_until
 
 SCALES, STAYS = "scaled 0 30000", "scaled 24000 6000"  # S(6) = 6 and 1.2
 
@@ -21,6 +22,12 @@ def six() -> Iterator[Rig]:
             yield rig
         finally:
             rig.close()
+
+
+def knows(rig: Rig, program: Program) -> bool:
+    """Whether the agent knows how the program scales."""
+    found = ask(rig.socket_path, agent=AGENT)["processes"]
+    return any("speedup" in process for process in found if process["pid"] == program.pid)
 
 
 def wait_for_teams(larger: Program, smaller: Program, what: str) -> None:
@@ -50,3 +57,18 @@ def test_equal_shares_under_equipartition(six: Rig) -> None:
     beats = first.beat()
     wait_until(lambda: first.beat() > beats + 100, "100 periods")
     assert first.team() == second.team() == 3
+
+
+def test_nothing_is_learned_while_a_larger_team_of_before_has_the_cpus(six: Rig) -> None:
+    six.start("--standalone", "--policy", "max-speedup")
+    first = six.join()
+    first.say("busy 1")
+    wait_until(lambda: first.team() == 6, "all CPUs")
+    assert first.say("begin") == "6"
+    second = six.join()
+    second.say(SCALES)
+    beats = second.beat()
+    wait_until(lambda: second.beat() > beats + 60, "60 periods")
+    assert not knows(six, second), "it has had no CPUs of its own yet"
+    first.say("end 1000000")
+    wait_until(lambda: knows(six, second), "its speedup, as soon as it has its CPUs for itself")
