@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from machine import ask
-from rig import AGENT, Program, Rig, wait_until
+from rig import AGENT, PROGRAM, Program, Rig, wait_until
 
 SCALES, STAYS = "scaled 0 30000", "scaled 24000 6000"  # S(6) = 6 and 1.2
 
@@ -72,3 +72,24 @@ def test_nothing_is_learned_while_a_larger_team_of_before_has_the_cpus(six: Rig)
     assert not knows(six, second), "it has had no CPUs of its own yet"
     first.say("end 1000000")
     wait_until(lambda: knows(six, second), "its speedup, as soon as it has its CPUs for itself")
+
+
+def join_shown(rig: Rig) -> Program:
+    """A program whose file and arguments the agent can see. It still knows no CPUs of it, so all six may be used."""
+    shown = f'mkdir {rig.proc}/$$; for name in maps map_files cmdline; do ln -s /proc/$$/$name {rig.proc}/$$/$name; done'
+    program = Program(rig.socket_path, command=["sh", "-c", f'{shown}; exec "$0" "$1"', str(PROGRAM), str(rig.socket_path)])
+    rig.programs.append(program)
+    assert program.greeting == "joined"
+    return program
+
+
+def test_a_known_program_has_its_share_from_its_start(six: Rig) -> None:
+    """It needs no time with an equal share, and takes no CPUs from the other one in it."""
+    six.start("--standalone", "--policy", "max-speedup")
+    first, second = six.join(), join_shown(six)
+    first.say(SCALES)
+    second.say(STAYS)
+    wait_for_teams(first, second, "more CPUs for the program that scales")
+    second.kill()
+    again = join_shown(six)
+    assert again.team() <= 2 and first.team() >= 4
