@@ -39,6 +39,7 @@ class FileSystem:
         self.contents = contents
         self.hang = threading.Event()
         self.unanswered = threading.Event()
+        self.stopped = threading.Event()
         directory.mkdir()
         self.device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         options = f"fd={self.device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -54,26 +55,19 @@ class FileSystem:
         return self.directory / NAME
 
     def close(self) -> None:
-        """Takes it away. Whoever waits for an answer gets an error."""
+        """Takes it away. Whoever waits for an answer gets an error when the device is closed."""
         libc.umount2(os.fsencode(self.directory), MNT_DETACH)
-        self._abort()
+        self.stopped.set()
         self.thread.join()
         os.close(self.device)
 
-    def _abort(self) -> None:
-        """fusectl ends a connection, but it may not be mounted: so the server's thread ends and the device is closed."""
-        self.hang.set()
-        self.stopped = True
-
-    stopped = False
-
     def _serve(self) -> None:
         os.set_blocking(self.device, False)
-        while not self.stopped:
+        while not self.stopped.is_set():
             try:
                 request = os.read(self.device, 1 << 17)
             except BlockingIOError:
-                threading.Event().wait(0.002)
+                self.stopped.wait(0.002)
                 continue
             except OSError as error:
                 if error.errno == errno.ENOENT:  # the one who asked was interrupted

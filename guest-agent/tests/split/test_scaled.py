@@ -53,10 +53,10 @@ def test_equal_shares_under_equipartition(six: Rig) -> None:
     first, second = six.join(), six.join()
     first.say(SCALES)
     second.say(STAYS)
-    wait_until(lambda: first.team() == second.team() == 3, "equal shares")
-    beats = first.beat()
-    wait_until(lambda: first.beat() > beats + 100, "100 periods")
-    assert first.team() == second.team() == 3
+    for _ in range(5):
+        beats = first.beat()
+        wait_until(lambda: first.beat() > beats + 20, "20 periods")
+        wait_until(lambda: first.team() == second.team() == 3, "equal shares")
 
 
 def test_nothing_is_learned_while_a_larger_team_of_before_has_the_cpus(six: Rig) -> None:
@@ -76,8 +76,9 @@ def test_nothing_is_learned_while_a_larger_team_of_before_has_the_cpus(six: Rig)
 
 def join_shown(rig: Rig) -> Program:
     """A program whose file and arguments the agent can see. It still knows no CPUs of it, so all six may be used."""
-    shown = f'mkdir {rig.proc}/$$; for name in maps map_files cmdline; do ln -s /proc/$$/$name {rig.proc}/$$/$name; done'
-    program = Program(rig.socket_path, command=["sh", "-c", f'{shown}; exec "$0" "$1"', str(PROGRAM), str(rig.socket_path)])
+    show = f"mkdir {rig.proc}/$$; for name in maps map_files cmdline; do ln -s /proc/$$/$name {rig.proc}/$$; done"
+    command = ["sh", "-c", f'{show}; exec "$0" "$1"', str(PROGRAM), str(rig.socket_path)]
+    program = Program(rig.socket_path, command=command)
     rig.programs.append(program)
     assert program.greeting == "joined"
     return program
@@ -89,7 +90,14 @@ def test_a_known_program_has_its_share_from_its_start(six: Rig) -> None:
     first, second = six.join(), join_shown(six)
     first.say(SCALES)
     second.say(STAYS)
-    wait_for_teams(first, second, "more CPUs for the program that scales")
+    wait_until(lambda: first.team() == 5 and second.team() == 1, "all CPUs but one for the program that scales")
     second.kill()
-    again = join_shown(six)
-    assert again.team() <= 2 and first.team() >= 4
+
+    def starts_with_one() -> bool:
+        """The agent may be too slow to see in time which program it is; then it is started again."""
+        again = join_shown(six)
+        team = again.team()
+        again.kill()
+        return team == 1
+
+    wait_until(starts_with_one, "one CPU at its start")
