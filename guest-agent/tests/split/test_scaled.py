@@ -34,6 +34,21 @@ def wait_for_teams(larger: Program, smaller: Program, what: str) -> None:
     wait_until(lambda: larger.team() >= 4 and smaller.team() <= 2, what)
 
 
+def wait_for_periods(program: Program, count: int) -> None:
+    beats = program.beat()
+    wait_until(lambda: program.beat() > beats + count, f"{count} periods")
+
+
+def join_shown(rig: Rig) -> Program:
+    """A program whose file and arguments the agent can see. It still knows no CPUs of it, so all six may be used."""
+    show = f"mkdir {rig.proc}/$$; for name in maps map_files cmdline; do ln -s /proc/$$/$name {rig.proc}/$$; done"
+    command = ["sh", "-c", f'{show}; exec "$0" "$1"', str(PROGRAM), str(rig.socket_path)]
+    program = Program(rig.socket_path, command=command)
+    rig.programs.append(program)
+    assert program.greeting == "joined"
+    return program
+
+
 def test_the_split_follows_the_program_that_scales(six: Rig) -> None:
     """The split leaves 3 + 3 for the better program. It turns round after the programs swapped their scaling."""
     six.start("--standalone", "--policy", "max-speedup")
@@ -54,8 +69,7 @@ def test_equal_shares_under_equipartition(six: Rig) -> None:
     first.say(SCALES)
     second.say(STAYS)
     for _ in range(5):
-        beats = first.beat()
-        wait_until(lambda: first.beat() > beats + 20, "20 periods")
+        wait_for_periods(first, 20)
         wait_until(lambda: first.team() == second.team() == 3, "equal shares")
 
 
@@ -67,21 +81,10 @@ def test_nothing_is_learned_while_a_larger_team_of_before_has_the_cpus(six: Rig)
     assert first.say("begin") == "6"
     second = six.join()
     second.say(SCALES)
-    beats = second.beat()
-    wait_until(lambda: second.beat() > beats + 60, "60 periods")
+    wait_for_periods(second, 60)
     assert not knows(six, second), "it has had no CPUs of its own yet"
     first.say("end 1000000")
     wait_until(lambda: knows(six, second), "its speedup, as soon as it has its CPUs for itself")
-
-
-def join_shown(rig: Rig) -> Program:
-    """A program whose file and arguments the agent can see. It still knows no CPUs of it, so all six may be used."""
-    show = f"mkdir {rig.proc}/$$; for name in maps map_files cmdline; do ln -s /proc/$$/$name {rig.proc}/$$; done"
-    command = ["sh", "-c", f'{show}; exec "$0" "$1"', str(PROGRAM), str(rig.socket_path)]
-    program = Program(rig.socket_path, command=command)
-    rig.programs.append(program)
-    assert program.greeting == "joined"
-    return program
 
 
 def test_a_known_program_has_its_share_from_its_start(six: Rig) -> None:
