@@ -33,7 +33,7 @@ const char *code_imported(const struct elf_file *file, uint64_t target)
     return NULL;
 }
 
-static const char *callee_name(const struct elf_file *file, const struct instruction *call)
+const char *code_callee_name(const struct elf_file *file, const struct instruction *call)
 {
     if (call->flow == FLOW_CALL)
         return code_imported(file, call->target);
@@ -47,7 +47,7 @@ static const char *callee_name(const struct elf_file *file, const struct instruc
 /* Whether control goes on behind a call. */
 static bool call_returns(struct code *code, const struct instruction *call)
 {
-    const char *name = callee_name(code->file, call);
+    const char *name = code_callee_name(code->file, call);
     if (name != NULL)
         return !known_never_returns(name);
     if (call->flow != FLOW_CALL || code->depth >= DEPTH_MAX)
@@ -609,6 +609,8 @@ struct function *code_function(struct code *code, uint64_t entry)
     if (status == 0 && function->understood)
         status = make_blocks(code, function);
     if (status == 0 && function->understood)
+        status = find_structure(function);
+    if (status == 0 && function->understood && code_join_equal(code->file, function))
         status = find_structure(function);
     for (unsigned n = 0; n < NESTS_MAX && status == 0 && function->understood; n++) {
         int joined = join_nest(function);

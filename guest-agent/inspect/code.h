@@ -58,6 +58,12 @@ void code_free(struct code *code);
  * the code. */
 const char *code_imported(const struct elf_file *file, uint64_t target);
 
+/* The same of a call. */
+const char *code_callee_name(const struct elf_file *file, const struct instruction *call);
+
+/* Makes the copies of a loop's body one (equal_blocks.c). True: something was changed, and the structure must be found anew. */
+bool code_join_equal(const struct elf_file *file, struct function *function);
+
 /* Whether all ways from the entry to `other`, which can be reached, pass `one`. */
 bool code_dominates(const struct function *function, int32_t one, int32_t other);
 bool code_in_loop(const struct function *function, int32_t block, int32_t loop);

@@ -97,6 +97,7 @@ static enum operation operation_of(ZydisMnemonic mnemonic)
     case ZYDIS_MNEMONIC_SLDT: case ZYDIS_MNEMONIC_STR: case ZYDIS_MNEMONIC_RDRAND: case ZYDIS_MNEMONIC_RDSEED:
     case ZYDIS_MNEMONIC_XSAVE: case ZYDIS_MNEMONIC_XSAVEC: case ZYDIS_MNEMONIC_XRSTOR: case ZYDIS_MNEMONIC_FXSAVE:
     case ZYDIS_MNEMONIC_FXRSTOR: case ZYDIS_MNEMONIC_ENTER: case ZYDIS_MNEMONIC_IRETQ: case ZYDIS_MNEMONIC_IRETD:
+    case ZYDIS_MNEMONIC_FNSTENV: case ZYDIS_MNEMONIC_FNSAVE: /* they store addresses of code */
         return OPERATION_UNKNOWN;
     default:
         return OPERATION_OTHER;
@@ -239,6 +240,17 @@ static void add_operand(struct instruction *to, const ZydisDecodedOperand *from,
     }
 }
 
+static void keep_code(struct instruction *instruction, const uint8_t *bytes, const ZydisDecodedInstruction *decoded)
+{
+    memcpy(instruction->code, bytes, decoded->length);
+    for (size_t i = 0; i < instruction->count; i++)
+        if (instruction->operands[i].absolute)
+            memset(instruction->code + decoded->raw.disp.offset, 0, decoded->raw.disp.size / 8u);
+    for (size_t i = 0; i < 2; i++)
+        if (decoded->raw.imm[i].is_relative)
+            memset(instruction->code + decoded->raw.imm[i].offset, 0, decoded->raw.imm[i].size / 8u);
+}
+
 bool decode_x86(const uint8_t *bytes, size_t count, uint64_t address, struct instruction *instruction)
 {
     ZydisDecoder decoder;
@@ -291,6 +303,7 @@ bool decode_x86(const uint8_t *bytes, size_t count, uint64_t address, struct ins
     }
     for (size_t i = 0; i < decoded.operand_count; i++)
         add_operand(instruction, &operands[i], &decoded);
+    keep_code(instruction, bytes, &decoded);
     size_t masks = 0;
     for (size_t i = 0; i < decoded.operand_count_visible; i++)
         masks += operands[i].encoding == ZYDIS_OPERAND_ENCODING_MASK;
@@ -331,6 +344,8 @@ bool decode_x86(const uint8_t *bytes, size_t count, uint64_t address, struct ins
     case ZYDIS_CATEGORY_UNCOND_BR: instruction->flow = relative ? FLOW_JUMP : FLOW_JUMP_INDIRECT; break;
     case ZYDIS_CATEGORY_COND_BR:
         instruction->flow = FLOW_BRANCH;
+        instruction->tested = (decoded.opcode & 15) >> 1;
+        instruction->negated = decoded.opcode & 1;
         if (mnemonic == ZYDIS_MNEMONIC_LOOP || mnemonic == ZYDIS_MNEMONIC_LOOPE || mnemonic == ZYDIS_MNEMONIC_LOOPNE
             || mnemonic == ZYDIS_MNEMONIC_JCXZ || mnemonic == ZYDIS_MNEMONIC_JECXZ || mnemonic == ZYDIS_MNEMONIC_JRCXZ)
             instruction->operation = OPERATION_UNKNOWN;

@@ -184,6 +184,14 @@ void follow_pass_exits(struct run *run, struct frame *frame, int32_t outer, stru
     }
 }
 
+/* Blocks that no way leads to are copies of others (equal_blocks.c), and use thread data as these do. */
+static void note_copies(struct run *run, const struct function *function)
+{
+    for (size_t b = 0; b < function->block_count; b++)
+        for (uint32_t i = 0; function->blocks[b].position == CODE_NONE && i < function->blocks[b].count; i++)
+            kept_add_site(run->thread_data, function->instructions[function->blocks[b].first + i].address);
+}
+
 bool follow_function(struct run *run, uint64_t entry, struct state *state, uint64_t from)
 {
     for (unsigned i = 0; i < run->calls; i++)
@@ -198,6 +206,8 @@ bool follow_function(struct run *run, uint64_t entry, struct state *state, uint6
     }
     if (run->calls > 0 && run->file->has_tls)
         kept_add_function(run->thread_data, entry);
+    if (!run->silent && run->file->has_tls)
+        note_copies(run, function);
     uint64_t context = run->context;
     run->context = hash_mix64(context, from);
     run->entries[run->calls] = entry;

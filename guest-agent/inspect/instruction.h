@@ -95,6 +95,7 @@ struct operand {
 };
 
 #define OPERANDS 6u
+#define INSTRUCTION_BYTES 16u /* at most */
 
 /* The flags that comparisons set: carry, parity, zero, sign, overflow. */
 #define INSTRUCTION_FLAGS UINT32_C(0x8c5)
@@ -117,6 +118,9 @@ struct instruction {
     uint8_t width; /* bytes of a fill or copy */
     uint16_t mnemonic; /* the decoder's, to tell results of different instructions apart */
     uint64_t target;   /* of direct jumps and calls */
+    uint8_t code[INSTRUCTION_BYTES]; /* its bytes, but 0 for what counts from its own address */
+    uint8_t tested; /* of a branch: the processor's condition, without whether it is negated */
+    bool negated;
     struct operand operands[OPERANDS];
     uint64_t reads_more, writes_more; /* sets of further registers, by bit */
 };

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* The rules by which verdicts are given. Change it with any change of a verdict: older verdicts are then not used. */
-#define VSCAF_RULES_VERSION 2u
+#define VSCAF_RULES_VERSION 3u
 
 /* The low byte of a verdict word. */
 enum vscaf_verdict {

@@ -491,3 +491,120 @@ WRONG_IF_FREE(rest_for_the_others)
     }
     return wrong;
 }
+
+/* Loops whose body is there twice, and the two differ. The shares of N - 3 turns begin with even and odd ones. */
+
+static int odd_start(int t, int n)
+{
+    return t * (N - 3) / n;
+}
+
+WRONG_IF_FREE(every_second_turn)
+{
+    int wrong = 0;
+    fill();
+    for (int t = 0; t < threads; t++)
+        for (int i = odd_start(t, threads); i < odd_start(t + 1, threads); i += 2)
+            expected[i] = i;
+    for (int round = 0; round < ROUNDS; round++) {
+#pragma omp parallel /* own */
+        {
+            int t = omp_get_thread_num(), n = omp_get_num_threads(), i = odd_start(t, n), end = odd_start(t + 1, n);
+            while (i < end) {
+                b[i] = i;
+                if (++i == end)
+                    break;
+                i++;
+            }
+        }
+        wrong += differs();
+    }
+    return wrong;
+}
+
+WRONG_IF_FREE(another_number_in_every_second_turn)
+{
+    int wrong = 0;
+    fill();
+    for (int t = 0; t < threads; t++)
+        for (int i = odd_start(t, threads); i < odd_start(t + 1, threads); i++)
+            expected[i] = (i - odd_start(t, threads)) % 2 ? 8 : 7;
+    for (int round = 0; round < ROUNDS; round++) {
+#pragma omp parallel /* own */
+        {
+            int t = omp_get_thread_num(), n = omp_get_num_threads(), i = odd_start(t, n), end = odd_start(t + 1, n);
+            while (i < end) {
+                b[i] = 7;
+                if (++i == end)
+                    break;
+                b[i] = 8;
+                if (++i == end)
+                    break;
+            }
+        }
+        wrong += differs();
+    }
+    return wrong;
+}
+
+WRONG_IF_FREE(another_way_out_of_every_second_turn)
+{
+    int wrong = 0, all = 0;
+    fill();
+    for (int t = 0; t < threads; t++)
+        all += (odd_start(t + 1, threads) - odd_start(t, threads)) % 2;
+    for (int round = 0; round < ROUNDS; round++) {
+        int odd = 0;
+#pragma omp parallel /* own */
+        {
+            int t = omp_get_thread_num(), n = omp_get_num_threads(), i = odd_start(t, n), end = odd_start(t + 1, n);
+            while (i < end) {
+                b[i] = 7;
+                if (++i == end) {
+#pragma omp atomic
+                    odd++;
+                    break;
+                }
+                b[i] = 7;
+                if (++i == end)
+                    break;
+            }
+        }
+        wrong += odd != all;
+    }
+    return wrong;
+}
+
+/* The two are different instructions, which the reader takes for one. */
+WRONG_IF_FREE(another_byte_in_every_second_turn)
+{
+    int wrong = 0;
+    fill();
+    for (int t = 0; t < threads; t++)
+        for (int i = odd_start(t, threads); i < odd_start(t + 1, threads); i++)
+            expected[i] = (i - odd_start(t, threads)) % 2 ? 8 : 7;
+    for (int round = 0; round < ROUNDS; round++) {
+#pragma omp parallel /* own */
+        {
+            int t = omp_get_thread_num(), n = omp_get_num_threads(), i = odd_start(t, n), end = odd_start(t + 1, n);
+            while (i < end) {
+#if defined(__x86_64__)
+                __asm__ volatile("movl $0x807, %%eax\n\tmovb %%al, %0" : "=m"(*(char *)&b[i]) : : "rax");
+#else
+                b[i] = 7;
+#endif
+                if (++i == end)
+                    break;
+#if defined(__x86_64__)
+                __asm__ volatile("movl $0x807, %%eax\n\tmovb %%ah, %0" : "=m"(*(char *)&b[i]) : : "rax");
+#else
+                b[i] = 8;
+#endif
+                if (++i == end)
+                    break;
+            }
+        }
+        wrong += differs();
+    }
+    return wrong;
+}
