@@ -71,12 +71,13 @@ static void serve_clients(struct service *service, const struct client_ready rea
 {
     struct agent *agent = &service->agent;
     bool changed = false, only_left = true, status_requested = false;
-    uint64_t now_ns = monotonic_ns();
+    uint64_t now_ns = monotonic_ns(), longest_gap_ns = 0;
     for (size_t i = 0; i < count; i++) {
         struct client *client = &agent->clients.slots[ready[i].slot];
         if (client->fd < 0 || (ready[i].events == 0 && !ready[i].ended)) /* dropped in this turn */
             continue;
         double unmeasured_s = measure_unmeasured(client, now_ns);
+        uint64_t gap_ns = client->program != NULL ? client->program->gap_ns : 0;
         enum clients_event event = client->page != NULL ? CLIENTS_LEFT : CLIENTS_NOTHING;
         /* Another process, like a forked child, may still have the socket of one that has ended. If it is muted, its
          * packets are not read, so this event is a hang-up. */
@@ -92,14 +93,17 @@ static void serve_clients(struct service *service, const struct client_ready rea
             agent_joined(agent, client, now_ns);
             continue; /* agent_answer() splits */
         case CLIENTS_CALLED: measure_called(client, now_ns); break;
-        case CLIENTS_LEFT: background_left(&agent->measure.background, unmeasured_s); break;
+        case CLIENTS_LEFT:
+            background_left(&agent->measure.background, unmeasured_s);
+            longest_gap_ns = gap_ns > longest_gap_ns ? gap_ns : longest_gap_ns;
+            break;
         }
         changed = true;
         only_left = only_left && event == CLIENTS_LEFT;
     }
     if (changed) {
         if (only_left && agent->clients.end > 0)
-            agent_split_later(agent, now_ns);
+            agent_split_later(agent, longest_gap_ns, now_ns);
         else
             agent_split(agent);
         agent_update_demand(agent);

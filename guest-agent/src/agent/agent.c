@@ -167,10 +167,11 @@ void agent_split(struct agent *agent)
     contain_update(&agent->contain, &agent->clients, &contain_facts);
 }
 
-void agent_split_later(struct agent *agent, uint64_t now_ns)
+void agent_split_later(struct agent *agent, uint64_t gap_ns, uint64_t now_ns)
 {
+    bool returns = gap_ns > 0 && gap_ns <= AGENT_RETURNS_NS;
     if (agent->split_due_ns == UINT64_MAX)
-        agent->split_due_ns = now_ns + AGENT_LEFT_NS;
+        agent->split_due_ns = now_ns + (returns && 2 * gap_ns > AGENT_LEFT_NS ? 2 * gap_ns : AGENT_LEFT_NS);
 }
 
 void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns)

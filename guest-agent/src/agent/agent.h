@@ -29,6 +29,8 @@
 /* For how long nobody gets the CPUs of a program that has left. The next program of a script or a loop starts within that
  * time. Otherwise all teams would grow and shrink again, and its start would wait for CPUs that grown teams use. */
 #define AGENT_LEFT_NS UINT64_C(100000000)
+/* One that returned within this time after its last run is waited for twice as long as it took then. */
+#define AGENT_RETURNS_NS UINT64_C(500000000)
 
 #define AGENT_NAME "vscaf-agent " VSCAF_VERSION
 
@@ -99,9 +101,9 @@ void agent_wake(struct agent *agent, uint64_t now_ns);
 /* Computes new shares for all joined processes. Sets team sizes first, then the CPUs of contained processes. */
 void agent_split(struct agent *agent);
 
-/* Call it when a program has left: agent_advance() splits AGENT_LEFT_NS later, if nothing has split before. The end of a
- * period does not. */
-void agent_split_later(struct agent *agent, uint64_t now_ns);
+/* Call it when a program has left: agent_advance() splits later, if nothing has split before. The end of a period does
+ * not. gap_ns: how long after its last run it began this one; 0: it is not known. */
+void agent_split_later(struct agent *agent, uint64_t gap_ns, uint64_t now_ns);
 
 /* Call it when a program has joined. A process that starts a new program or joins again may still be contained. */
 void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns);

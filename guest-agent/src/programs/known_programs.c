@@ -55,8 +55,10 @@ struct known_program *known_programs_enter(struct known_programs *programs, uint
         struct known_program *program = programs->programs[i];
         if (program == NULL || program->key != key || program->account != account)
             continue;
-        if (program->references++ == 0)
+        if (program->references++ == 0) {
             age(program, now_ns);
+            program->gap_ns = now_ns > program->used_ns ? now_ns - program->used_ns : 1;
+        }
         program->used_ns = now_ns;
         return program;
     }

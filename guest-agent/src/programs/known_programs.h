@@ -20,6 +20,7 @@ struct known_program {
     account_t account;
     uint64_t used_ns;
     uint32_t references; /* processes that run it */
+    uint64_t gap_ns; /* between its last two runs; 0: it ran once */
     struct paces paces;
     struct speedup_point compared[LEARNED_POINTS_MAX]; /* the last ones of each team size */
     size_t compared_count;

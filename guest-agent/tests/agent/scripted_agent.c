@@ -132,6 +132,14 @@ struct client *join(uint32_t number)
     return client;
 }
 
+struct client *join_and_look(uint32_t number)
+{
+    struct client *client = join(number);
+    now_ns += CLIENTS_OUTGROWN_NS;
+    agent_advance(agent, now_ns);
+    return client;
+}
+
 void pass(uint64_t time_ns, const double cpus[PROGRAMS], double others_cpus)
 {
     double sum = others_cpus, seconds = (double)time_ns / (double)SECOND_NS;

@@ -38,6 +38,9 @@ void put_stat(void);
 /* A program that has just joined. */
 struct client *join(uint32_t number);
 
+/* The same, and the agent has looked whether sections go on with the larger teams of before. */
+struct client *join_and_look(uint32_t number);
+
 /* Time passes and a period ends. The programs used `cpus` CPUs, and processes that never joined `others_cpus`. */
 void pass(uint64_t time_ns, const double cpus[PROGRAMS], double others_cpus);
 void periods(unsigned count, const double cpus[PROGRAMS], double others_cpus);

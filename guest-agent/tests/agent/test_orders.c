@@ -37,7 +37,7 @@ static void test_shrink_ends_with_the_section(void **state)
 static void test_parked_for_long_is_offlined(void **state)
 {
     (void)state;
-    join(0);
+    join_and_look(0);
     agent->allocation.parking.offline_later = true;
     struct cpu_set parked = {0};
     cpu_set_add(&parked, 3);

@@ -162,35 +162,52 @@ static void test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment(vo
 {
     (void)state;
     const struct client *stays = join(0);
-    struct client *leaves = join(1);
+    struct client *leaves = join_and_look(1);
     assert_int_equal(team(stays), 2);
     clients_drop(&agent->clients, leaves);
     uint64_t due_ns = now_ns + AGENT_LEFT_NS;
-    agent_split_later(agent, now_ns);
+    agent_split_later(agent, 0, now_ns);
     assert_int_equal(agent_advance(agent, now_ns), due_ns);
     pass(AGENT_LEFT_NS / 2, FIRST, 0.0); /* a period ends, which gives nobody the CPUs */
     assert_int_equal(team(stays), 2);
     now_ns = due_ns - 1;
-    agent_split_later(agent, now_ns); /* another one leaves, which delays nothing */
+    agent_split_later(agent, 0, now_ns); /* another one leaves, which delays nothing */
     assert_int_equal(agent_advance(agent, now_ns), due_ns);
     assert_int_equal(team(stays), 2);
     now_ns = due_ns;
     assert_int_equal(agent_advance(agent, now_ns), UINT64_MAX);
     assert_int_equal(team(stays), 4);
 
-    leaves = join(1);
+    leaves = join_and_look(1);
     clients_drop(&agent->clients, leaves);
-    agent_split_later(agent, now_ns);
+    agent_split_later(agent, 0, now_ns);
     now_ns += AGENT_LEFT_NS / 2;
-    struct client *next = join(2);
+    struct client *next = join_and_look(2);
     assert_int_equal(agent_advance(agent, now_ns), UINT64_MAX); /* the join has split */
     assert_int_equal(team(stays), 2);
     assert_int_equal(team(next), 2);
 
     clients_drop(&agent->clients, next);
-    agent_split_later(agent, now_ns);
+    agent_split_later(agent, 0, now_ns);
     pass(2 * AGENT_LEFT_NS, FIRST, 0.0); /* the agent was held up, and a period ends late enough */
     assert_int_equal(team(stays), 4);
+}
+
+static void test_one_that_returned_before_is_waited_for_longer(void **state)
+{
+    static const uint64_t gaps_ns[] = {1, AGENT_LEFT_NS, AGENT_RETURNS_NS, AGENT_RETURNS_NS + 1};
+    static const uint64_t waits_ns[] = {AGENT_LEFT_NS, 2 * AGENT_LEFT_NS, 2 * AGENT_RETURNS_NS, AGENT_LEFT_NS};
+    (void)state;
+    const struct client *stays = join(0);
+    for (size_t i = 0; i < sizeof(gaps_ns) / sizeof(gaps_ns[0]); i++) {
+        clients_drop(&agent->clients, join_and_look(1));
+        agent_split_later(agent, gaps_ns[i], now_ns);
+        assert_int_equal(agent_advance(agent, now_ns), now_ns + waits_ns[i]);
+        assert_int_equal(team(stays), 2);
+        now_ns += waits_ns[i];
+        agent_advance(agent, now_ns);
+        assert_int_equal(team(stays), 4);
+    }
 }
 
 /* A child of this test that may run on one CPU only. */
@@ -302,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_others_use_is_asked_for, begin, end),
         cmocka_unit_test_setup_teardown(test_newcomer_has_an_equal_share_for_its_time, begin, end),
         cmocka_unit_test_setup_teardown(test_the_cpus_of_one_that_left_are_kept_for_the_next_for_a_moment, begin, end),
+        cmocka_unit_test_setup_teardown(test_one_that_returned_before_is_waited_for_longer, begin, end),
         cmocka_unit_test_setup_teardown(test_a_section_is_long_from_a_second_on, begin, end),
         cmocka_unit_test_setup_teardown(test_a_mask_of_the_agents_own_bounds_no_team, begin, end),
         cmocka_unit_test_setup_teardown(test_sections_with_a_number_of_their_own, begin, end),

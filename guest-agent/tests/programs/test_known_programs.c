@@ -173,6 +173,18 @@ static void test_nothing_is_learned_while_others_have_its_cpus(void **state)
     assert_int_equal(program->paces.sections, 0);
 }
 
+static void test_the_time_between_two_runs_is_noted(void **state)
+{
+    struct fixture *fixture = *state;
+    struct known_program *program = enter(fixture, KEY, ACCOUNT, 10);
+    assert_int_equal(program->gap_ns, 0);
+    leave(fixture, program, 12);
+    assert_ptr_equal(enter(fixture, KEY, ACCOUNT, 15), program);
+    assert_int_equal(program->gap_ns, 3 * SECOND_NS);
+    enter(fixture, KEY, ACCOUNT, 16); /* beside that run */
+    assert_int_equal(program->gap_ns, 3 * SECOND_NS);
+}
+
 static void test_time_after_the_last_section_counts(void **state)
 {
     struct fixture *fixture = *state;
@@ -283,6 +295,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_is_known_fades_between_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_clock_that_goes_back_makes_nothing_older, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_learned_while_others_have_its_cpus, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_time_between_two_runs_is_noted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_time_after_the_last_section_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_newer_comparison_of_a_size_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(test_new_comparisons_have_room_when_old_ones_fill_it, setup, teardown),
