@@ -89,7 +89,7 @@ static void serve_clients(struct service *service, const struct client_ready rea
         case CLIENTS_NOTHING: continue;
         case CLIENTS_STATUS_REQUESTED: status_requested = true; continue;
         case CLIENTS_JOINED:
-            verdicts_joined(&agent->verdicts, &agent->clients, client, now_ns); /* first: the rest is done meanwhile */
+            verdicts_joined(&agent->verdicts, client, now_ns); /* first: the rest is done meanwhile */
             agent_joined(agent, client, now_ns);
             continue; /* agent_answer() splits */
         case CLIENTS_CALLED: measure_called(client, now_ns); break;

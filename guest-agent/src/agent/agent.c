@@ -183,6 +183,7 @@ void agent_joined(struct agent *agent, struct client *client, uint64_t now_ns)
     atomic_store_explicit(&client->page->team_told, told < VSCAF_MAX_TEAM ? told : VSCAF_MAX_TEAM,
                           memory_order_relaxed);
     measure_joined(&agent->measure, client, now_ns);
+    client->share = 1; /* until agent_answer() splits */
 }
 
 uint64_t agent_answer(struct agent *agent, uint64_t now_ns)

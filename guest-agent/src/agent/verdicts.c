@@ -39,23 +39,7 @@ void verdicts_close(struct verdicts *verdicts, struct clients *clients)
     verdicts->event = -1;
 }
 
-/* Tells the program by its file and its arguments. */
-static void recognize(struct clients *clients, struct client *client, uint64_t now_ns)
-{
-    const struct look *look = client->code != NULL ? client->code->look : NULL;
-    uint64_t key = hash_mix((uint64_t)client->pid, client->connected_ns); /* of an unknown file: this process's own */
-    for (uint32_t i = 0; look != NULL && i < look->count; i++) {
-        const struct file_identity *file = &look->objects[i].identity;
-        if (!look->objects[i].identified || look->objects[i].provider)
-            continue;
-        key = hash_mix(hash_mix(look->arguments_hash, file->device), file->inode);
-        key = hash_mix(hash_mix(key, file->size), file->mtime_ns);
-        break;
-    }
-    clients_recognize(clients, client, key, now_ns);
-}
-
-void verdicts_joined(struct verdicts *verdicts, struct clients *clients, struct client *client, uint64_t now_ns)
+void verdicts_joined(struct verdicts *verdicts, struct client *client, uint64_t now_ns)
 {
     if (verdicts->event >= 0)
         client->code = calloc(1, sizeof(*client->code));
@@ -63,8 +47,6 @@ void verdicts_joined(struct verdicts *verdicts, struct clients *clients, struct 
         client->code->job = look_start(verdicts->proc, client->pid, verdicts->event);
     bool looks = client->code != NULL && client->code->job != NULL;
     client->answer_due_ns = looks ? now_ns + VERDICTS_JOIN_NS : now_ns;
-    if (!looks)
-        recognize(clients, client, now_ns);
 }
 
 static bool bit(const uint64_t bits[], uint32_t number)
@@ -138,6 +120,22 @@ static void serve_sights(const struct verdicts *verdicts, struct client *client)
     }
 }
 
+/* Tells the program by its file and its arguments. */
+static void recognize(struct clients *clients, struct client *client, uint64_t now_ns)
+{
+    const struct look *look = client->code->look;
+    uint64_t key = hash_mix((uint64_t)client->pid, client->connected_ns); /* of an unknown file: this process's own */
+    for (uint32_t i = 0; i < look->count; i++) {
+        const struct file_identity *file = &look->objects[i].identity;
+        if (!look->objects[i].identified || look->objects[i].provider)
+            continue;
+        key = hash_mix(hash_mix(look->arguments_hash, file->device), file->inode);
+        key = hash_mix(hash_mix(key, file->size), file->mtime_ns);
+        break;
+    }
+    clients_recognize(clients, client, key, now_ns);
+}
+
 /* Takes a look that has ended, and starts another one if that is needed. */
 static void take_look(struct verdicts *verdicts, struct clients *clients, struct client *client, uint64_t now_ns)
 {
@@ -151,7 +149,7 @@ static void take_look(struct verdicts *verdicts, struct clients *clients, struct
             client_code_update(code, &verdicts->objects, look, client->account);
         else
             look_free(look);
-        if (client->program == NULL)
+        if (client->program == NULL && code->look != NULL)
             recognize(clients, client, now_ns);
         if (client->answer_fd >= 0)
             client_code_fill(code, client->page);

@@ -41,7 +41,7 @@ int verdicts_open(struct verdicts *verdicts, const char *proc);
 void verdicts_close(struct verdicts *verdicts, struct clients *clients);
 
 /* Begins to look at the code of a process that has joined. Its answer is due when that has ended. */
-void verdicts_joined(struct verdicts *verdicts, struct clients *clients, struct client *client, uint64_t now_ns);
+void verdicts_joined(struct verdicts *verdicts, struct client *client, uint64_t now_ns);
 
 /* Does what is due, at each turn of the loop. Returns when to call it again at the latest. */
 uint64_t verdicts_turn(struct verdicts *verdicts, struct clients *clients, uint64_t now_ns);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,10 +40,13 @@ def wait_for_periods(program: Program, count: int) -> None:
     wait_until(lambda: program.beat() > beats + count, f"{count} periods")
 
 
-def join_shown(rig: Rig) -> Program:
+def join_shown(rig: Rig, name: str) -> Program:
     """A program whose file and arguments the agent can see. It still knows no CPUs of it, so all six may be used."""
+    path = rig.directory / name
+    if not path.exists():
+        shutil.copy(PROGRAM, path)
     show = f"mkdir {rig.proc}/$$; for name in maps map_files cmdline; do ln -s /proc/$$/$name {rig.proc}/$$; done"
-    command = ["sh", "-c", f'{show}; exec "$0" "$1"', str(PROGRAM), str(rig.socket_path)]
+    command = ["sh", "-c", f'{show}; exec "$0" "$1"', str(path), str(rig.socket_path)]
     program = Program(rig.socket_path, command=command)
     rig.programs.append(program)
     assert program.greeting == "joined"
@@ -52,7 +56,7 @@ def join_shown(rig: Rig) -> Program:
 def test_the_split_follows_the_program_that_scales(six: Rig) -> None:
     """The split leaves 3 + 3 for the better program. It turns round after the programs swapped their scaling."""
     six.start("--standalone", "--policy", "max-speedup")
-    first, second = six.join(), six.join()
+    first, second = join_shown(six, "first"), join_shown(six, "second")
     first.say(SCALES)
     second.say(STAYS)
     wait_until(lambda: first.team() == second.team() == 3, "equal shares while nothing is known")
@@ -65,7 +69,7 @@ def test_the_split_follows_the_program_that_scales(six: Rig) -> None:
 def test_equal_shares_under_equipartition(six: Rig) -> None:
     """The same programs: only the policy makes the split unequal."""
     six.start("--standalone", "--policy", "equipartition")
-    first, second = six.join(), six.join()
+    first, second = join_shown(six, "first"), join_shown(six, "second")
     first.say(SCALES)
     second.say(STAYS)
     for _ in range(5):
@@ -79,7 +83,7 @@ def test_nothing_is_learned_while_a_larger_team_of_before_has_the_cpus(six: Rig)
     first.say("busy 1")
     wait_until(lambda: first.team() == 6, "all CPUs")
     assert first.say("begin") == "6"
-    second = six.join()
+    second = join_shown(six, "second")
     second.say(SCALES)
     wait_for_periods(second, 60)
     assert not knows(six, second), "it has had no CPUs of its own yet"
@@ -90,7 +94,7 @@ def test_nothing_is_learned_while_a_larger_team_of_before_has_the_cpus(six: Rig)
 def test_a_known_program_has_its_share_from_its_start(six: Rig) -> None:
     """It needs no time with an equal share, and takes no CPUs from the other one in it."""
     six.start("--standalone", "--policy", "max-speedup")
-    first, second = six.join(), join_shown(six)
+    first, second = join_shown(six, "first"), join_shown(six, "second")
     first.say(SCALES)
     second.say(STAYS)
     wait_until(lambda: first.team() == 5 and second.team() == 1, "all CPUs but one for the program that scales")
@@ -98,7 +102,7 @@ def test_a_known_program_has_its_share_from_its_start(six: Rig) -> None:
 
     def starts_with_one() -> bool:
         """The agent may be too slow to see in time which program it is; then it is started again."""
-        again = join_shown(six)
+        again = join_shown(six, "second")
         team = again.team()
         again.kill()
         return team == 1
