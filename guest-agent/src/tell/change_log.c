@@ -63,7 +63,7 @@ static void log_client_changes(struct change_log *changes, const struct agent *a
     for (uint32_t i = 0; i < end; i++) {
         const struct client *client = &agent->clients.slots[i];
         struct change_log_client *seen = &changes->clients[i];
-        bool joined = i < agent->clients.end && client->fd >= 0 && client->page != NULL;
+        bool joined = i < agent->clients.end && client->fd >= 0 && client->page != NULL && client->answer_fd < 0;
         if (seen->joined && (!joined || client->pid != seen->pid)) {
             log_debug("process %d (%s) has left", (int)seen->pid, seen->name);
             seen->joined = false;
