@@ -177,7 +177,8 @@ bool share_not_last_digit(struct run *run, const struct value *difference, struc
 /* One way counts the rest on, the other begins with the next quotient: the result, where they meet. */
 bool share_next_digits(struct run *run, const struct state *one_state, const struct value *one, const struct state *other_state,
                        const struct value *other, struct value *next);
-/* True: the comparison is thread < work % team, the formula by which compilers divide work. */
+/* Which way of thread < work % team, the formula by which compilers divide work, is open; a condition says that it holds (1)
+ * or does not (2); and the work, if a comparison is that. 0: none. */
 uint16_t share_way(const struct state *state, uint64_t work);
 uint16_t share_condition_way(const struct run *run, const struct value *left, uint16_t condition);
 uint64_t share_condition_divides(const struct run *run, const struct value *left, const struct value *right);
@@ -188,6 +189,5 @@ bool call_target(struct run *run, struct state *state, const struct instruction 
 /* follow.c */
 /* Follows a function; `state` becomes that at its return. False: it does not return. */
 bool follow_function(struct run *run, uint64_t entry, struct state *state, uint64_t from);
-/* What is known if the state may be this one or the other one. */
 
 #endif

@@ -54,7 +54,8 @@ void inspections_open(struct inspections *inspections, const char *proc);
 void inspections_close(struct inspections *inspections);
 
 /* Whether one can be started for a file of that account's process. If a file system hangs, one helper of each account
- * may hang with it; no other file system is held up by that. */
+ * may hang with it, and no other file system is held up by that. An account whose helpers hang at
+ * INSPECTION_LEFT_ACCOUNT_MAX file systems gets no more. */
 bool inspections_free(struct inspections *inspections, uint64_t account, uint64_t device);
 
 /* Starts one. Returns 0 or -errno. */

@@ -72,7 +72,7 @@ struct client {
     struct threads *threads;   /* long_section: its threads; NULL: no memory */
     uint32_t runnable_threads; /* long_section: threads that run or are runnable, at least 1 */
 
-    uint32_t share; /* CPUs that it should use; 0: not decided yet */
+    uint32_t share; /* CPUs that it should use; 0: it has not joined */
 
     struct process_bounds bounds; /* by its affinity and its limits (process_cpus.h) */
     uint64_t bounds_next_ns;      /* when to look again */

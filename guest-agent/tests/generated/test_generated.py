@@ -15,7 +15,6 @@ from templates import FILES, NUMBERS, numbers, templates
 LAWLESS = Manner(all_free=True, growth=False, hang_s=3.0)
 # Programs with sections that count threads, divide by a number, or keep data.
 SEEDS = range(1, 13)
-TRIES = 4  # a team that changes at a bad time does not break every run
 
 
 @pytest.fixture(scope="session")
@@ -65,13 +64,10 @@ def test_programs_are_wrong_if_all_sections_count_as_free(tools: Tools, tmp_path
     for seed in SEEDS:
         place = tmp_path / str(seed)
         place.mkdir()
-        for _ in range(TRIES):
-            outcome = attempt(seed, tools, place, LAWLESS)
-            assert outcome.result in ("right", "wrong", "hung"), outcome.told
-            assert outcome.report["joined"]
-            changes += outcome.report["changes"]  # some programs crash before their first change
-            if outcome.result != "right":
-                break
+        outcome = attempt(seed, tools, place, LAWLESS)
+        assert outcome.result in ("right", "wrong", "hung"), outcome.told
+        assert outcome.report["joined"]
+        changes += outcome.report["changes"]  # some programs crash before their first change
         results.append(outcome.result)
     assert changes > 0
     assert results.count("right") <= len(results) // 2, results

@@ -1,5 +1,6 @@
 """A FUSE file system with one file, whose server can stop to answer. It needs root and /dev/fuse.
 
+It speaks to the kernel itself: Python's libraries for this need libfuse, for one file that is only read.
 The kernel's interface: linux/fuse.h, version 7.23. Numbers of requests are those of `enum fuse_opcode` there.
 """
 
